@@ -1,0 +1,96 @@
+//! What a provider offers (spec 20 §4.1).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Admitted, Evidence, Fault, Outcome, Refusal, RunError};
+use tokio_util::sync::CancellationToken;
+
+/// A future a trait object can return.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// How long start-up waits for a provider to become ready (spec 20 §4.1).
+const READY_BUDGET: Duration = Duration::from_secs(120);
+
+/// A provider is not ready. The text names what is missing and what helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{phase}: {cause}")]
+pub struct ProviderFault {
+    /// `preflight` or `smoke test`.
+    pub phase: &'static str,
+    /// For the operator's log; never for a caller.
+    pub cause: String,
+}
+
+/// What surrounds one dispatched call.
+#[derive(Clone, Debug)]
+pub struct RunContext {
+    /// The latest moment the call may run to, whatever its own timeout says.
+    pub deadline: Instant,
+    /// Fires when the caller has gone or the daemon is stopping.
+    pub cancelled: CancellationToken,
+}
+
+/// An execution backend.
+///
+/// `run` is handed only calls that passed the corridor. It compares floor, rule and support once more with the state it
+/// actually launches ([`Admitted::recheck`]), answers a [`Refusal`] only while it is certain that nothing ran, and a
+/// [`Fault`] from the moment code may have.
+pub trait Sandbox: Send + Sync + 'static {
+    /// Current evidence. Asked several times on every call, so a provider keeps it ready and replaces it whole.
+    fn evidence(&self) -> Arc<Evidence>;
+
+    /// Bounded, free of charge: configuration and reachable dependencies. (Re-)establishes evidence.
+    fn preflight(&self) -> BoxFuture<'_, Result<(), ProviderFault>>;
+
+    /// Behavioural proof with throwaway sandboxes through the exact run path. Start-up only.
+    fn smoke_test(&self) -> BoxFuture<'_, Result<(), ProviderFault>>;
+
+    /// Runs one call.
+    fn run<'a>(&'a self, call: &'a Admitted, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>>;
+}
+
+/// Preflight, then the smoke test, within two minutes; the first failure wins.
+///
+/// # Errors
+/// The failing phase, or that the time is up.
+pub async fn ensure_ready(sandbox: &dyn Sandbox) -> Result<(), ProviderFault> {
+    let ready = async {
+        sandbox.preflight().await?;
+        sandbox.smoke_test().await
+    };
+    tokio::time::timeout(READY_BUDGET, ready).await.unwrap_or_else(|_| {
+        Err(ProviderFault {
+            phase: "readiness",
+            cause: format!("not ready within {} s", READY_BUDGET.as_secs()),
+        })
+    })
+}
+
+/// The provider of a daemon whose operator chose none: it runs nothing and says so (spec 20 §3).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disabled;
+
+impl Sandbox for Disabled {
+    fn evidence(&self) -> Arc<Evidence> {
+        Arc::new(Evidence::disabled())
+    }
+
+    fn preflight(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn smoke_test(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn run<'a>(&'a self, call: &'a Admitted, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+        let refused: Result<(), Refusal> = call.recheck(&Evidence::disabled());
+        Box::pin(async move {
+            refused?;
+            Err(Fault::internal("the disabled provider was handed a call that its own evidence refuses").into())
+        })
+    }
+}
