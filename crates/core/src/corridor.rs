@@ -301,7 +301,7 @@ impl fmt::Debug for Permit {
 ///
 /// # Errors
 /// Marked `protocol`: `invalid_argument` for 0, `unimplemented` for any other number.
-pub(crate) fn check_protocol(protocol: u32) -> Result<(), Refusal> {
+pub fn check_protocol(protocol: u32) -> Result<(), Refusal> {
     match protocol {
         PROTOCOL => Ok(()),
         0 => Err(Refusal::new(

@@ -1,5 +1,7 @@
 //! The order of checks of spec 10 §3.3, step against step.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Every golden vector of spec 10 ("Golden digests", "Session chain") and of spec 70 §17.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use plimsoll_core::*;
 use plimsoll_record::*;
 

@@ -29,7 +29,7 @@ proptest! {
         let request = RunRequest { timeout_ms: timeout, ..RunRequest::javascript(code.clone()) };
         let digest = request_sha256(&request);
         let spaced = RunRequest { timeout_ms: timeout, ..RunRequest::javascript(code + " ") };
-        prop_assert_ne!(request_sha256(&spaced), digest.clone());
+        prop_assert_ne!(&request_sha256(&spaced), &digest);
         prop_assert_ne!(request_sha256(&RunRequest { timeout_ms: timeout + 1, ..request }), digest);
     }
 

@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::limits::DISPATCH_DEADLINE;
 use plimsoll_core::{Admitted, Code, Evidence, Fault, FaultKind, Outcome, Reason, Refusal, RunError};
@@ -18,7 +18,7 @@ pub struct Dispatched {
     evidence: Arc<Evidence>,
     received: Received,
     ended_unix_ms: i64,
-    elapsed_ms: i64,
+    elapsed: Duration,
     outcome: Result<Outcome, RunError>,
 }
 
@@ -29,8 +29,8 @@ pub struct Settled {
     pub call: Admitted,
     /// Provider id.
     pub provider: &'static str,
-    /// The handler's own clock around the call, in milliseconds.
-    pub elapsed_ms: i64,
+    /// The handler's own clock around the call.
+    pub elapsed: Duration,
     /// The answer with its record, or how it failed.
     pub answer: Result<Answer, RunError>,
 }
@@ -51,13 +51,13 @@ pub async fn dispatch(
         Some(refusal) => Err(refusal.into()),
         None => contained(sandbox, &call, context).await,
     };
-    let elapsed_ms = i64::try_from(received.elapsed().as_millis()).unwrap_or(i64::MAX);
+    let elapsed = received.elapsed();
     Dispatched {
         call,
         evidence,
         received,
         ended_unix_ms: received.ended_unix_ms(),
-        elapsed_ms,
+        elapsed,
         outcome,
     }
 }
@@ -116,7 +116,7 @@ impl Dispatched {
             evidence,
             received,
             ended_unix_ms,
-            elapsed_ms,
+            elapsed,
             outcome,
         } = self;
         let provider = evidence.provider;
@@ -133,7 +133,7 @@ impl Dispatched {
         Settled {
             call,
             provider,
-            elapsed_ms,
+            elapsed,
             answer,
         }
     }
