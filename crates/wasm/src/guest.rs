@@ -1,0 +1,175 @@
+//! The state the host keeps beside one instance, and the functions the instance can call: exactly those of [`IMPORTS`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+use wasmtime::{Caller, Linker, Memory, ResourceLimiter, UpdateDeadline};
+
+use crate::capture::Capture;
+use crate::host_call::{self, HostCalls, HostResponse};
+
+/// Module name of every import.
+pub(crate) const MODULE: &str = "plimsoll";
+
+/// Everything the guest can ask of the host, in name order (spec 40 A3.5).
+pub const IMPORTS: [&str; 3] = ["exit", "host_call", "write"];
+
+/// Bytes of one WebAssembly page.
+pub(crate) const PAGE: usize = 65_536;
+
+/// Why the host ended a run. Travels through wasmtime as a typed error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The program ended itself.
+    Exit(i32),
+    /// The deadline passed.
+    Deadline,
+    /// The caller no longer wants the answer.
+    Cancelled,
+    /// The guest broke the shim's contract (a pointer outside its memory, an unknown stream).
+    Contract,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(formatter, "the program ended with code {code}"),
+            Self::Deadline => formatter.write_str("the deadline passed"),
+            Self::Cancelled => formatter.write_str("the caller cancelled"),
+            Self::Contract => formatter.write_str("the guest broke the shim's contract"),
+        }
+    }
+}
+
+impl std::error::Error for Stop {}
+
+/// Host state of one run.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) stdout: Capture,
+    pub(crate) stderr: Capture,
+    pub(crate) memory: Option<Memory>,
+    pub(crate) memory_limit: usize,
+    /// A `memory.grow` past the limit was refused.
+    pub(crate) growth_refused: bool,
+    pub(crate) deadline: Instant,
+    pub(crate) cancel: Option<CancellationToken>,
+    pub(crate) host: Option<Arc<dyn HostCalls>>,
+}
+
+impl Guest {
+    /// Called by the running guest once a tick, and before every host call.
+    pub(crate) fn check(&self) -> Result<(), Stop> {
+        if self.cancel.as_ref().is_some_and(CancellationToken::is_cancelled) {
+            return Err(Stop::Cancelled);
+        }
+        if Instant::now() >= self.deadline {
+            return Err(Stop::Deadline);
+        }
+        Ok(())
+    }
+}
+
+impl ResourceLimiter for Guest {
+    fn memory_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let allowed = desired <= self.memory_limit;
+        self.growth_refused |= !allowed;
+        Ok(allowed)
+    }
+
+    fn table_growing(&mut self, current: usize, _desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        // The module's one table holds its functions: it is made once and never grows.
+        Ok(current == 0)
+    }
+}
+
+/// The epoch callback: lets other tasks run, then goes on, unless the run is over.
+pub(crate) fn on_tick(guest: &Guest) -> wasmtime::Result<UpdateDeadline> {
+    guest.check()?;
+    Ok(UpdateDeadline::Yield(1))
+}
+
+/// Defines the imports.
+pub(crate) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    linker.func_wrap(MODULE, "write", write)?;
+    linker.func_wrap(MODULE, "exit", |code: i32| -> wasmtime::Result<()> {
+        Err(Stop::Exit(code).into())
+    })?;
+    linker.func_wrap_async(
+        MODULE,
+        "host_call",
+        |mut caller: Caller<'_, Guest>, (at, length, response_at, capacity): (u32, u32, u32, u32)| {
+            Box::new(async move { call_host(&mut caller, at, length, response_at, capacity).await })
+        },
+    )?;
+    Ok(())
+}
+
+fn write(mut caller: Caller<'_, Guest>, stream: i32, at: u32, length: u32) -> wasmtime::Result<()> {
+    let memory = caller.data().memory.ok_or(Stop::Contract)?;
+    let (data, guest) = memory.data_and_store_mut(&mut caller);
+    let bytes = slice(data, at, length).ok_or(Stop::Contract)?;
+    match stream {
+        1 => guest.stdout.push(bytes),
+        2 => guest.stderr.push(bytes),
+        _ => return Err(Stop::Contract.into()),
+    }
+    Ok(())
+}
+
+async fn call_host(
+    caller: &mut Caller<'_, Guest>,
+    at: u32,
+    length: u32,
+    response_at: u32,
+    capacity: u32,
+) -> wasmtime::Result<i64> {
+    caller.data().check()?;
+    let memory = caller.data().memory.ok_or(Stop::Contract)?;
+    if let Err(refused) = host_call::check_length(length as usize) {
+        return Ok(host_call::pack(refused.0, 0));
+    }
+    let Some(request) = slice(memory.data(&*caller), at, length).map(<[u8]>::to_vec) else {
+        return Ok(host_call::pack(400, 0));
+    };
+    let guest = caller.data();
+    let response = match (host_call::parse(&request), &guest.host) {
+        (Err(refused), _) => HostResponse {
+            status: refused.0,
+            body: Vec::new(),
+        },
+        (Ok(_), None) => HostResponse {
+            status: 503,
+            body: Vec::new(),
+        },
+        (Ok(request), Some(host)) => {
+            let cancelled = async {
+                match &guest.cancel {
+                    Some(token) => token.cancelled().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = cancelled => return Err(Stop::Cancelled.into()),
+                () = tokio::time::sleep_until(guest.deadline.into()) => return Err(Stop::Deadline.into()),
+                response = host.call(request) => response,
+            }
+        }
+    };
+    let (packed, body) = host_call::shape(response, capacity as usize);
+    let data = memory.data_mut(&mut *caller);
+    let start = response_at as usize;
+    let Some(target) = start.checked_add(body.len()).and_then(|end| data.get_mut(start..end)) else {
+        return Ok(host_call::pack(500, 0));
+    };
+    target.copy_from_slice(&body);
+    Ok(packed)
+}
+
+fn slice(data: &[u8], at: u32, length: u32) -> Option<&[u8]> {
+    let start = at as usize;
+    data.get(start..start.checked_add(length as usize)?)
+}

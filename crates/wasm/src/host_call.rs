@@ -1,0 +1,162 @@
+//! The host side of a guest's host call (spec 40 A6): reads the request, asks whoever holds the grant, shapes the answer.
+//! Nothing but method, path and body crosses; everything the guest sends is hostile.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// The largest request: a 1 MiB body and 64 KiB for everything around it.
+pub const MAX_REQUEST: usize = (1 << 20) + (64 << 10);
+
+/// What a guest asks for. Not yet checked against any grant.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostRequest<'a> {
+    /// HTTP method as the guest wrote it.
+    #[serde(borrow)]
+    pub method: Cow<'a, str>,
+    /// Path as the guest wrote it.
+    #[serde(borrow)]
+    pub path: Cow<'a, str>,
+    /// JSON text of the body, byte for byte; absent and `null` are different things.
+    #[serde(borrow, default, deserialize_with = "present")]
+    pub body: Option<&'a RawValue>,
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// What the guest gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostResponse {
+    /// HTTP status; outside 100..=599 the guest sees 500 with an empty body.
+    pub status: u16,
+    /// Body; larger than the guest's buffer, the guest sees 500 with an empty body.
+    pub body: Vec<u8>,
+}
+
+/// The answer of [`HostCalls::call`].
+pub type HostFuture<'a> = Pin<Box<dyn Future<Output = HostResponse> + Send + 'a>>;
+
+/// Answers the host calls of one run. The future is dropped when the run's deadline passes or its caller cancels.
+pub trait HostCalls: Send + Sync + fmt::Debug {
+    /// Answers one call.
+    fn call<'a>(&'a self, request: HostRequest<'a>) -> HostFuture<'a>;
+}
+
+/// A request that was refused before anybody was asked: the status the guest sees, with an empty body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused(pub(crate) u16);
+
+/// Whether a request of this length may be read at all.
+pub(crate) fn check_length(length: usize) -> Result<(), Refused> {
+    if (1..=MAX_REQUEST).contains(&length) {
+        Ok(())
+    } else {
+        Err(Refused(413))
+    }
+}
+
+/// Reads a request.
+pub(crate) fn parse(bytes: &[u8]) -> Result<HostRequest<'_>, Refused> {
+    // serde reads an array into a struct too, member by member; only an object is a request (found by fuzzing).
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Refused(400));
+    }
+    serde_json::from_slice(bytes).map_err(|_| Refused(400))
+}
+
+/// Packs status and body length as the guest expects them, and makes an answer outside the contract a plain 500.
+pub(crate) fn shape(response: HostResponse, capacity: usize) -> (i64, Vec<u8>) {
+    let HostResponse { status, body } = response;
+    let inside = (100..=599).contains(&status) && body.len() <= capacity;
+    let (status, body) = if inside { (status, body) } else { (500, Vec::new()) };
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    (pack(status, length), body)
+}
+
+/// High half: status; low half: body length.
+pub(crate) fn pack(status: u16, length: u32) -> i64 {
+    i64::from(status) << 32 | i64::from(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HostResponse, MAX_REQUEST, Refused, check_length, pack, parse, shape};
+
+    #[test]
+    fn request_lengths_outside_the_limits_are_413() {
+        assert_eq!(check_length(0), Err(Refused(413)));
+        assert_eq!(check_length(1), Ok(()));
+        assert_eq!(check_length(MAX_REQUEST), Ok(()));
+        assert_eq!(MAX_REQUEST + 1, 1_114_113);
+        assert_eq!(check_length(1_114_113), Err(Refused(413)));
+    }
+
+    #[test]
+    fn the_body_is_kept_byte_for_byte() {
+        let request = parse(br#" {"path":"/a\u0062", "method":"PUT", "body": { "b" : 1.0e+1, "a":[ ] } } "#).unwrap();
+        assert_eq!((&*request.method, &*request.path), ("PUT", "/ab"));
+        assert_eq!(request.body.unwrap().get(), r#"{ "b" : 1.0e+1, "a":[ ] }"#);
+        assert_eq!(
+            parse(br#"{"method":"GET","path":"/"}"#)
+                .unwrap()
+                .body
+                .map(|body| body.get()),
+            None
+        );
+        assert_eq!(
+            parse(br#"{"method":"GET","path":"/","body":null}"#)
+                .unwrap()
+                .body
+                .map(|body| body.get()),
+            Some("null")
+        );
+    }
+
+    #[test]
+    fn anything_but_one_object_of_known_keys_is_400() {
+        for bad in [
+            &br#"{"method":"GET","path":"/x","z":1}"#[..],
+            br#"{"method":"GET","path":"/x"} {}"#,
+            br#"{"method":"GET","path":"/x","path":"/y"}"#,
+            br#"{"method":"GET"}"#,
+            br#"{"method":1,"path":"/x"}"#,
+            br#"{"method":"GET","path":"/x","body":}"#,
+            b"{\"method\":\"GET\",\"path\":\"\xff\"}",
+            b"{\"method\":\"GET\",\"path\":\"/\",\"body\":\"\xff\"}",
+            b"[]",
+            br#"["GET","/x",null]"#,
+            b"null",
+            b" ",
+        ] {
+            assert_eq!(parse(bad).err(), Some(Refused(400)), "{}", String::from_utf8_lossy(bad));
+        }
+    }
+
+    #[test]
+    fn answers_outside_the_contract_become_an_empty_500() {
+        let answer = |status, length: usize, capacity| {
+            let (packed, body) = shape(
+                HostResponse {
+                    status,
+                    body: vec![b'x'; length],
+                },
+                capacity,
+            );
+            (packed, body.len())
+        };
+        assert_eq!(answer(200, 4, 4), (pack(200, 4), 4));
+        assert_eq!(answer(100, 0, 4), (pack(100, 0), 0));
+        assert_eq!(answer(599, 1, 4), (pack(599, 1), 1));
+        assert_eq!(answer(200, 5, 4), (pack(500, 0), 0));
+        assert_eq!(answer(99, 1, 4), (pack(500, 0), 0));
+        assert_eq!(answer(600, 1, 4), (pack(500, 0), 0));
+        assert_eq!(answer(0, 0, 4), (pack(500, 0), 0));
+    }
+}

@@ -1,0 +1,20 @@
+//! The embedded wasm provider: JavaScript in a fresh QuickJS instance per run, tier process.
+//!
+//! The engine image (QuickJS, our C shim and the JavaScript world on top of it) is made by this crate's build script: compiled
+//! to WebAssembly, started once, snapshotted, compiled ahead of time. At run time the artifact is mapped copy-on-write: every
+//! run gets an instance nobody used before, and nothing but machine code is shared between runs (spec 40 A3).
+//!
+//! [`engine`] runs programs and knows nothing of tiers, grants or requests.
+
+pub mod engine;
+
+mod capture;
+mod guest;
+mod host_call;
+mod image_config;
+mod provider;
+mod smoke;
+mod sys;
+mod ticker;
+
+pub use provider::Wasm;

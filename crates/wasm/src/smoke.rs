@@ -1,0 +1,72 @@
+//! The smoke test a daemon makes before it serves (spec 40 L0).
+
+use std::time::Duration;
+
+use crate::engine::{Engine, RunSpec};
+use crate::guest::{IMPORTS, MODULE};
+
+/// The promise that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SmokeFailure {
+    /// A plain run did not print 42.
+    #[error("a run that prints 42 answered otherwise: {0}")]
+    Print(String),
+    /// Memory grew past the limit.
+    #[error("memory could grow past its limit: {0}")]
+    Memory(String),
+    /// An endless loop was not ended by its deadline.
+    #[error("an endless loop was not interrupted: {0}")]
+    Deadline(String),
+    /// The image imports something else than our functions.
+    #[error("the engine image imports {0:?}")]
+    Imports(Vec<String>),
+}
+
+/// Long enough for any of the probes on a loaded machine; they take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Time after which the endless loop must be ended: one tick, because a whole `plimsoll run` waits for it.
+const LOOP_DEADLINE: Duration = Duration::from_millis(1);
+
+/// A program that asks for all the memory a run may have, in one piece where one array can be that large. Beside the engine
+/// itself that is too much, so it is refused before any of it is touched; touching it would take most of the test's time.
+fn grow(limit: u64) -> String {
+    let size = limit.min(i32::MAX.unsigned_abs().into());
+    format!(
+        "const kept = []; try {{ for (;;) kept.push(new ArrayBuffer({size})); }} catch (error) {{ console.log(error.name); }}"
+    )
+}
+
+impl Engine {
+    /// Proves on this host what the tier claims: a run answers, memory is bounded, a loop is interrupted, and the image can
+    /// ask for nothing but our own functions.
+    ///
+    /// # Errors
+    /// The first promise that does not hold.
+    pub async fn smoke_test(&self) -> Result<(), SmokeFailure> {
+        let mut imports = self.imports();
+        imports.sort();
+        if imports != IMPORTS.map(|name| format!("{MODULE}.{name}")) {
+            return Err(SmokeFailure::Imports(imports));
+        }
+        match self.run(RunSpec::new("console.log(6*7)", PATIENCE)).await {
+            Ok(report) if report.exit_code == 0 && report.stdout.bytes == b"42\n" => {}
+            other => return Err(SmokeFailure::Print(format!("{other:?}"))),
+        }
+        match self.run(RunSpec::new(&grow(self.memory_limit()), PATIENCE)).await {
+            Ok(report)
+                if report.memory_refused
+                    && report.stdout.bytes == b"RangeError\n"
+                    && report.peak_memory <= self.memory_limit() => {}
+            other => return Err(SmokeFailure::Memory(format!("{other:?}"))),
+        }
+        match self.run(RunSpec::new("while (true) {}", LOOP_DEADLINE)).await {
+            Ok(report) if report.timed_out => Ok(()),
+            other => Err(SmokeFailure::Deadline(format!("{other:?}"))),
+        }
+    }
+
+    fn memory_limit(&self) -> u64 {
+        u64::from(self.config().memory_pages) * 65_536
+    }
+}

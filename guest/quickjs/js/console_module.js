@@ -1,0 +1,4 @@
+// `console` as a module.
+import { console } from 'plimsoll:console';
+
+export default console;

@@ -1,0 +1,3 @@
+// `buffer` without the prefix, as the source's modules import it.
+export * from 'node:buffer';
+export { default } from 'node:buffer';

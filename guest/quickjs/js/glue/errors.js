@@ -1,0 +1,2 @@
+// Errors under the names the source's modules use.
+export * from 'plimsoll:internal/errors';

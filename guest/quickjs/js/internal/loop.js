@@ -1,0 +1,312 @@
+// The event loop: ticks, timers and immediates on the run's virtual clock, in node's order. The shim calls `tick` ahead of
+// promise jobs and `idle` when none are left.
+import { native } from 'plimsoll:internal/native';
+import { codes } from 'plimsoll:internal/errors';
+
+const LONGEST_DELAY = 2 ** 31 - 1;
+
+const ticks = [];
+let tickHead = 0;
+
+export function nextTick(callback, ...args) {
+  if (typeof callback !== 'function') throw new codes.ERR_INVALID_ARG_TYPE('callback', 'Function', callback);
+  ticks.push(callback, args);
+}
+
+function runTicks() {
+  if (ticks.length === 0) return false;
+  try {
+    while (tickHead < ticks.length) {
+      const callback = ticks[tickHead];
+      const args = ticks[tickHead + 1];
+      tickHead += 2;
+      callback(...args);
+    }
+  } finally {
+    // After a throw the rest stays queued; the uncaught hook decides whether it still runs.
+    ticks.splice(0, tickHead);
+    tickHead = 0;
+  }
+  return true;
+}
+
+// A binary heap on (due, sequence). Nothing here is set at build time: sequence numbers start in the run.
+const heap = [];
+let sequence = 0;
+const live = new Map();
+
+const before = (a, b) => a.due < b.due || (a.due === b.due && a.order < b.order);
+
+function push(entry) {
+  let at = heap.length;
+  heap.push(entry);
+  while (at > 0) {
+    const parent = (at - 1) >> 1;
+    if (!before(entry, heap[parent])) break;
+    heap[at] = heap[parent];
+    at = parent;
+  }
+  heap[at] = entry;
+}
+
+function pop() {
+  const top = heap[0];
+  const last = heap.pop();
+  if (heap.length > 0) {
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= heap.length) break;
+      if (child + 1 < heap.length && before(heap[child + 1], heap[child])) child++;
+      if (!before(heap[child], last)) break;
+      heap[at] = heap[child];
+      at = child;
+    }
+    heap[at] = last;
+  }
+  return top;
+}
+
+const engineQueueMicrotask = globalThis.queueMicrotask;
+
+export function queueMicrotask(callback) {
+  requireFunction(callback);
+  engineQueueMicrotask(() => callback());
+}
+
+let liveReferenced = 0;
+const STATE = Symbol('timer');
+
+export class Timeout {
+  constructor(callback, delay, args, repeat) {
+    this._idleTimeout = delay;
+    this._onTimeout = callback;
+    this._timerArgs = args.length > 0 ? args : undefined;
+    this._repeat = repeat ? delay : null;
+    this._destroyed = false;
+    // `entry`: the place in the heap, replaced when the timer starts anew, so that an old place is known as stale.
+    Object.defineProperty(this, STATE, { value: { entry: null, id: 0, referenced: true } });
+    start(this);
+  }
+
+  ref() {
+    return setReferenced(this, true);
+  }
+
+  unref() {
+    return setReferenced(this, false);
+  }
+
+  hasRef() {
+    return this[STATE].referenced;
+  }
+
+  refresh() {
+    if (!this._destroyed) start(this);
+    return this;
+  }
+
+  close() {
+    clearTimeout(this);
+    return this;
+  }
+
+  [Symbol.toPrimitive]() {
+    const state = this[STATE];
+    live.set(state.id, this);
+    return state.id;
+  }
+
+  [Symbol.dispose]() {
+    clearTimeout(this);
+  }
+}
+
+function start(timer) {
+  const state = timer[STATE];
+  if (state.entry === null && state.referenced) liveReferenced++;
+  if (state.id === 0) state.id = ++sequence;
+  state.entry = { due: native.peek() + timer._idleTimeout, order: ++sequence, timer };
+  push(state.entry);
+}
+
+function stop(timer) {
+  const state = timer[STATE];
+  if (state.entry !== null && state.referenced) liveReferenced--;
+  state.entry = null;
+}
+
+function setReferenced(timer, referenced) {
+  const state = timer[STATE];
+  if (state.referenced !== referenced && state.entry !== null) liveReferenced += referenced ? 1 : -1;
+  state.referenced = referenced;
+  return timer;
+}
+
+function delayOf(delay) {
+  delay = +delay;
+  if (delay > LONGEST_DELAY) {
+    globalThis.process?.emitWarning?.(
+      `${delay} does not fit into a 32-bit signed integer.\nTimeout duration was set to 1.`,
+      'TimeoutOverflowWarning',
+    );
+    return 1;
+  }
+  return delay >= 1 ? Math.trunc(delay) : 1;
+}
+
+function requireFunction(callback) {
+  if (typeof callback !== 'function') throw new codes.ERR_INVALID_ARG_TYPE('callback', 'Function', callback);
+}
+
+export function setTimeout(callback, delay, ...args) {
+  requireFunction(callback);
+  return new Timeout(callback, delayOf(delay), args, false);
+}
+
+export function setInterval(callback, delay, ...args) {
+  requireFunction(callback);
+  return new Timeout(callback, delayOf(delay), args, true);
+}
+
+export function clearTimeout(timer) {
+  if (typeof timer === 'number' || typeof timer === 'string') timer = live.get(+timer);
+  if (timer instanceof Timeout && !timer._destroyed) {
+    live.delete(timer[STATE].id);
+    timer._destroyed = true;
+    stop(timer);
+  }
+}
+
+export const clearInterval = (timer) => clearTimeout(timer);
+
+const immediates = [];
+let currentImmediates = [];
+
+export class Immediate {
+  constructor(callback, args) {
+    this._onImmediate = callback;
+    this._argv = args.length > 0 ? args : undefined;
+    this._destroyed = false;
+    Object.defineProperty(this, STATE, { value: { referenced: true } });
+    immediates.push(this);
+  }
+
+  ref() {
+    this[STATE].referenced = true;
+    return this;
+  }
+
+  unref() {
+    this[STATE].referenced = false;
+    return this;
+  }
+
+  hasRef() {
+    return this[STATE].referenced;
+  }
+
+  [Symbol.dispose]() {
+    clearImmediate(this);
+  }
+}
+
+export function setImmediate(callback, ...args) {
+  requireFunction(callback);
+  return new Immediate(callback, args);
+}
+
+export function clearImmediate(immediate) {
+  if (immediate instanceof Immediate) immediate._destroyed = true;
+}
+
+function runTimer(timer) {
+  const state = timer[STATE];
+  const mine = state.entry;
+  try {
+    const args = timer._timerArgs;
+    if (args === undefined) timer._onTimeout();
+    else timer._onTimeout(...args);
+  } finally {
+    // Unless the callback cleared or refreshed it, the timer ends or starts its next round here.
+    if (state.entry === mine) {
+      if (timer._repeat !== null && !timer._destroyed) {
+        timer._idleTimeout = timer._repeat;
+        start(timer);
+      } else {
+        live.delete(state.id);
+        timer._destroyed = true;
+        stop(timer);
+      }
+    }
+  }
+}
+
+function dropStale() {
+  while (heap.length > 0 && heap[0].timer[STATE].entry !== heap[0]) pop();
+}
+
+// Timers that were due when the timer phase began; they run one by one, with ticks and jobs between.
+let phase = 'timers';
+let phaseNow = -1;
+
+/** Timers due now run in this phase; what they start themselves is due later, for every delay is at least 1 ms. */
+function startTimers() {
+  phaseNow = native.peek();
+}
+
+/** One macrotask. Phases go round: due timers, then the immediates queued so far. The clock jumps only when both are empty. */
+function idle() {
+  if (heap.length === 0 && immediates.length === 0 && currentImmediates.length === 0) return leave();
+  for (let rounds = 0; rounds < 3; rounds++) {
+    if (phase === 'timers') {
+      if (phaseNow === -1) {
+        // Loading the program took node longer than that: timers without a delay go ahead of immediates.
+        native.advance(1);
+        startTimers();
+      }
+      dropStale();
+      if (heap.length > 0 && heap[0].due <= phaseNow) {
+        runTimer(pop().timer);
+        return true;
+      }
+      phase = 'immediates';
+      currentImmediates = immediates.splice(0);
+    }
+    while (currentImmediates.length > 0) {
+      const immediate = currentImmediates.shift();
+      if (immediate._destroyed) continue;
+      immediate._destroyed = true;
+      if (immediate._argv === undefined) immediate._onImmediate();
+      else immediate._onImmediate(...immediate._argv);
+      return true;
+    }
+    phase = 'timers';
+    dropStale();
+    const queued = immediates.some((one) => !one._destroyed && one.hasRef());
+    if (queued) {
+      // A turn of the loop takes time, or a chain of immediates would keep every timer from its turn.
+      native.advance(1);
+    } else {
+      if (liveReferenced === 0) return leave();
+      native.advance(heap[0].due - native.peek());
+    }
+    startTimers();
+  }
+  return false;
+}
+
+let beforeExit;
+
+/** `hook` is called each time nothing is left to do; it may give the loop new work. */
+export function setBeforeExit(hook) {
+  beforeExit = hook;
+}
+
+function leave() {
+  beforeExit?.();
+  return ticks.length > 0 || liveReferenced > 0 || immediates.some((one) => !one._destroyed && one.hasRef());
+}
+
+native.setTick(runTicks);
+native.setIdle(idle);

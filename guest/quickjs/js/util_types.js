@@ -1,0 +1,4 @@
+// `util/types`.
+import * as all from 'plimsoll:internal/types';
+
+export default { ...all };

@@ -1,0 +1,18 @@
+console.log([1, 2, 3]);
+console.log(Array.from({ length: 30 }, (_, i) => i * i));
+console.log(Array.from({ length: 120 }, (_, i) => i));
+console.log(['apple', 'banana', 'cherry', 'dragonfruit', 'elderberry', 'fig', 'grape']);
+console.log(Array.from({ length: 26 }, (_, i) => String.fromCharCode(97 + i)));
+console.log([1.5, -2.25, 1000000, 3e-5, NaN, Infinity, -Infinity, 42]);
+console.log([, 1, , , 2, ,]);
+console.log(new Array(5), new Array(3).fill(0), [...new Array(2)]);
+const withProps = [1, 2, 3]; withProps.extra = 'yes'; withProps[-1] = 'neg';
+console.log(withProps);
+console.log([['a', 1], ['b', 2]], [[1, [2, [3, [4, [5]]]]]]);
+console.log([{ a: 1, b: 2 }, { a: 3, b: 4 }]);
+console.log(new Uint8Array([1, 2, 300]), new Float64Array(2), new BigInt64Array([1n, -1n]));
+console.log([true, false, null, undefined]);
+console.log(Object.assign([], { length: 3 }));
+console.log(['a'.repeat(30), 'b'.repeat(30), 'c'.repeat(30)]);
+console.log([1n, 22n, 333n, 4444n, 55555n, 666666n, 7777777n, 88888888n]);
+console.log(Array.from({ length: 8 }, (_, i) => ({ id: i, label: `item ${i}` })));

@@ -1,0 +1,38 @@
+const attempts = [
+  () => undefined.foo,
+  () => null.bar,
+  () => { const o = {}; o.method(); },
+  () => { const o = { a: {} }; o.a.b.c; },
+  () => { let x = 5; x(); },
+  () => notDefined + 1,
+  () => { const c = 1; c = 2; },
+  () => { console.log(tdz); let tdz = 1; },
+  () => new (class A { constructor() { this.x.y; } })(),
+  () => [].reduce((a, b) => a + b),
+  () => new Array(-1),
+  () => 'abc'.repeat(-1),
+  () => (1.5).toFixed(101),
+  () => BigInt(1.5),
+  () => 1n + 1,
+  () => JSON.parse('{bad json}'),
+  () => JSON.parse(''),
+  () => JSON.parse('{"a":1,}'),
+  () => JSON.parse('[1,2'),
+  () => Symbol() + '',
+  () => Object.defineProperty(Object.freeze({}), 'x', { value: 1 }),
+  () => { 'use strict'; Object.freeze([1]).push(2); },
+  () => { 'use strict'; const o = Object.freeze({ a: 1 }); o.a = 2; },
+  () => null[Symbol.iterator],
+  () => { const [a] = null; },
+  () => { const { a } = undefined; },
+  () => { for (const x of 5) {} },
+  () => new Map([1]),
+  () => class B extends null {}.prototype.foo.bar,
+  () => decodeURIComponent('%'),
+  () => new Date(NaN).toISOString(),
+  () => (function f() { f(); })(),
+];
+for (const [i, f] of attempts.entries()) {
+  try { f(); console.log(i, 'no error'); }
+  catch (e) { console.log(i, `${e.name}: ${e.message}`); }
+}

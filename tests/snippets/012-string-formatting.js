@@ -1,0 +1,22 @@
+const s = 'The quick brown fox';
+console.log(s.split(' ').map(w => w[0].toUpperCase() + w.slice(1).toLowerCase()).join(' '));
+console.log(s.replace(/(\w+) (\w+)/, '$2 $1'), s.replace(/[aeiou]/g, m => m.toUpperCase()));
+console.log('camelCaseStringHere'.replace(/([A-Z])/g, '_$1').toLowerCase(), 'snake_case_here'.replace(/_(\w)/g, (_, c) => c.toUpperCase()));
+console.log('  trim me '.trim() + '|', '  x'.trimStart() + '|', 'x  '.trimEnd() + '|');
+console.log('abc'.at(-1), 'abc'.charAt(5) === '', 'abc'.codePointAt(1), '😀'.length, [...'😀é'].length);
+console.log('a-b-c'.split('-', 2), 'abc'.split(''), ''.split(','), 'a1b2c3'.split(/\d/), 'a1b2'.split(/(\d)/));
+console.log('x'.padStart(5, 'ab') + 'x'.padEnd(5, '12'), 'abc'.substring(2, 0), 'abcdef'.substr(-3, 2), 'abcdef'.slice(-3, -1));
+console.log('a,b,,c'.split(',').filter(Boolean), 'aXbX'.lastIndexOf('X'), 'abc'.includes('bc'), 'abc'.startsWith('b', 1));
+console.log('%s is %d years and %i, %f, %j %o %O %%', 'Bob', 42.5, 42.9, '3.14', { a: 1 }, [1], { b: { c: {} } }, 'extra');
+console.log('%s', { toString() { return 'custom'; } }, '%s');
+console.log('%c styled', 'color: red', 'after');
+console.log('100%', 5, '%d', '42abc');
+console.log('a%sb%sc', 1);
+console.log('%s %s %s', null, undefined, Symbol('q'), -0, 10n);
+console.log('%d %d %i', '0x10', {}, 'z', '%');
+console.log(`multi
+line`, 'tab\there', 'nul\0byte'.length);
+console.log('abc'.localeCompare('abd'), 'a'.localeCompare('B'), ['b', 'a', 'C', 'A'].sort(), ['b', 'a', 'C', 'A'].sort((x, y) => x.localeCompare(y)));
+console.log('résumé'.normalize('NFD').replace(/[\u0300-\u036f]/g, ''), 'ß'.toUpperCase(), 'İ'.toLowerCase().length, 'ﬁ'.toUpperCase());
+console.log('aaa'.replaceAll('a', (m, off) => off), 'a.b.c'.replaceAll('.', '$&$&'), 'x'.concat(1, null, [2, 3]));
+console.log(String.raw`\n${1}`, 'abc' < 'abd', '10' < '9', '10' < 9, 'b' > 'a');

@@ -1,0 +1,11 @@
+const nums = [0, 1, -1, 123.456, 1e21, 1.005, 0.1 + 0.2, 1 / 3, 2 ** 53, -1e-7, 123456789.123456789, 5e-324, 1.7976931348623157e308];
+for (const n of nums) console.log(n, n.toFixed(2), n.toPrecision(4), n.toExponential(3), n.toString(2).slice(0, 20));
+console.log((255).toString(16), (255).toString(36), (0.5).toString(2), (-255).toString(2), (1e21).toString(7));
+console.log(parseInt('12px'), parseInt('0x1f'), parseInt('101', 2), parseInt(''), parseFloat('3.14abc'), parseFloat('.5'), Number(''), Number(' 12 '), Number('1e3'), Number('0b11'), Number('1,000'), Number(null), Number(undefined), Number([5]), Number('12px'));
+console.log((25).toString(2).padStart(8, '0'), Number.MAX_SAFE_INTEGER, Number.EPSILON, Number.MIN_VALUE);
+console.log(Math.round(-0.5), Math.round(2.5), Math.round(-2.5), Math.max(), Math.min(), Math.hypot(3, 4), Math.sign(-3), Math.trunc(-4.7), Math.cbrt(27), Math.log2(8), Math.fround(5.5), Math.clz32(1), Math.imul(3, 4));
+console.log(0.1 * 3, 9007199254740993, 4.35 * 100, 1.1 + 2.2, 1e16 + 1, 100 * 1.1, 3 * 1.1, 0.7 + 0.1);
+console.log((1234.5678).toFixed(0), (0.000001234).toString(), (1e-7).toFixed(10), (1.45).toFixed(1), (8.345).toFixed(2), (-1.5).toFixed(0), (1e21).toFixed(2), (0).toFixed(2));
+console.log(5 % 3, -5 % 3, 5.5 % 2, 2 ** -1, 7 / 0, -7 / 0, 0 / 0, 1 / -0, ~~-5.7, 5 >>> 1, -5 >>> 0, -5 >> 1, 1 << 31, 0xff ^ 0x0f);
+console.log(Number.isInteger(5.0), Number.isSafeInteger(2 ** 53), isNaN('abc'), Number.isNaN('abc'), Object.is(-0, 0), [NaN].includes(NaN), [NaN].indexOf(NaN));
+console.log(1_000_000, 0b1010, 0o17, .5 + .1, 5..toString(), 1e3, 0xdeadbeef);

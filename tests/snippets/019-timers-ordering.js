@@ -1,0 +1,16 @@
+const log = [];
+const mark = (x) => log.push(x);
+setTimeout(mark, 300, 'c300');
+setTimeout(mark, 100, 'a100');
+setTimeout(() => { mark('b200'); setTimeout(mark, 60, 'b260'); Promise.resolve().then(() => mark('b200-micro')); }, 200);
+const t = setTimeout(mark, 150, 'never'); clearTimeout(t);
+let n = 0;
+const iv = setInterval(() => { mark('tick' + ++n); if (n === 3) clearInterval(iv); }, 70);
+setTimeout(() => { console.log(log.join(' ')); }, 400);
+const im = setImmediate(() => mark('im')); 
+clearImmediate(setImmediate(mark, 'no'));
+console.log(typeof t, t.hasRef(), typeof t[Symbol.toPrimitive](), typeof im);
+setTimeout(() => console.log('unref never alone'), 50).unref();
+const order = [];
+for (const ms of [50, 1, 30, 1, 0, 20]) setTimeout(() => order.push(ms), ms);
+setTimeout(() => console.log(order), 60);

@@ -1,0 +1,12 @@
+console.log(); console.log(''); console.log(' '); console.info('info'); console.debug('debug');
+console.group('Level 1'); console.log('inside\nmultiline'); console.group('Level 2'); console.log({ a: 1, b: { c: 2 } }); console.groupEnd(); console.warn('to stderr'); console.groupEnd(); console.groupEnd(); console.log('outside');
+console.count(); console.count('x'); console.count(); console.countReset(); console.count(); console.count(undefined); console.count(null);
+console.assert(true, 'not shown'); console.assert(false, 'stderr %s', 'only');
+console.dir({ a: { b: { c: { d: 1 } } } }, { depth: 0 }); console.dir([1, 2, 3], { showHidden: true }); console.dirxml({ x: 1 }, [2]);
+console.error('err'); console.trace('trace to stderr'); console.log('%o', { f() {} }); console.log('%O', { deep: { er: { est: { x: {} } } } });
+console.groupCollapsed('collapsed'); console.table([{ a: 1 }]); console.groupEnd();
+console.log('a', 1, true, null, undefined, [1], { a: 1 }, 'b', Symbol('s'), 5n, () => 1);
+console.log(['str'], 'str', { s: 'str' }, [['nested', ['deep', ['deeper', ['deepest']]]]]);
+const { log } = console; log('detached'); [1, 2].forEach(console.log); console.log.call(null, 'called');
+console.log(typeof console.Console, console.timeStamp === undefined, Object.keys(console).includes('log'));
+console.log('%', '%%', '%s%%', 'x'); console.log('%s', 'a', 'b', { c: 1 }); console.log(-0, [-0], '%d', -0); console.log('%d', -0);

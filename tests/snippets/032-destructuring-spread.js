@@ -1,0 +1,16 @@
+const user = { id: 7, profile: { name: 'Eve', langs: ['en', 'fr', 'de'], address: { city: 'Rome' } }, active: true };
+const { id, profile: { name: userName, langs: [primary, ...others], address: { city, zip = '00000' } = {} }, missing = 'default', ...rest } = user;
+console.log(id, userName, primary, others, city, zip, missing, rest);
+const clone = { ...user, id: 8, profile: { ...user.profile, name: 'Mallory' } };
+console.log(clone, user.profile.name, clone.profile.langs === user.profile.langs);
+console.log({ ...'ab', ...[9, 8], ...null, ...undefined, ...5 }, [...'héy', ...new Set([1, 1, 2])], Math.max(...[3, 1, 2], 10));
+const fn = ({ a = 1, b: { c = 2 } = {} } = {}, [x, y = x * 2] = [5], ...args) => [a, c, x, y, args];
+console.log(fn(), fn({ a: 10, b: { c: 20 } }, [1], 'z', 'w'), fn.length);
+let p = 1, q = 2; [p, q] = [q, p]; console.log(p, q);
+const key = 'dyn'; const { [key]: dynamic, [`${key}2`]: second = 'none' } = { dyn: 'v' }; console.log(dynamic, second);
+for (const { a, b: [first] } of [{ a: 1, b: [2] }, { a: 3, b: 'xy' }]) console.log(a, first);
+const merged = Object.assign({}, { a: 1, n: { x: 1 } }, { b: 2, n: { y: 2 } }); console.log(merged);
+console.log(Object.entries({ b: 2, a: 1, 1: 'one', 0: 'zero' }), Object.keys('abc'), { 2: 'b', 1: 'a', x: 1, '-1': 0, '01': 2 });
+const obj = { ['computed' + 1]: 1, 'quoted-key': 2, 3.5: 'num', [Symbol.for('s')]: 4, async *ag() {}, get g() { return 1; } }; console.log(obj);
+const optional = { a: { b: () => 'called', arr: [1] } }; console.log(optional?.a?.b?.(), optional.x?.y.z, optional.a?.arr?.[0], optional.nope?.(), delete optional?.a, optional);
+let n1 = null; n1 ??= 'set'; let z1 = 0; z1 ||= 5; let t1 = 1; t1 &&= 'and'; console.log(n1, z1, t1, 0 ?? 1, '' || 'b', null ?? undefined ?? 'last');

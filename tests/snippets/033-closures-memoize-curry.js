@@ -1,0 +1,14 @@
+const memo = fn => { const cache = new Map(); const f = (...a) => { const k = JSON.stringify(a); if (!cache.has(k)) cache.set(k, fn(...a)); else f.hits++; return cache.get(k); }; f.hits = 0; f.cache = cache; return f; };
+const fib = memo(n => n < 2 ? n : fib(n - 1) + fib(n - 2));
+console.log(fib(80), fib.hits, fib.cache.size); console.log(fib);
+const curry = f => function c(...a) { return a.length >= f.length ? f.apply(this, a) : (...b) => c.apply(this, [...a, ...b]); };
+const add3 = curry((a, b, c) => a + b + c); console.log(add3(1)(2)(3), add3(1, 2)(3), add3(1)(2, 3));
+const compose = (...fs) => x => fs.reduceRight((v, f) => f(v), x), pipe = (...fs) => x => fs.reduce((v, f) => f(v), x);
+console.log(compose(x => x + 1, x => x * 2)(5), pipe(x => x + 1, x => x * 2, String)(5));
+const counter = (() => { let c = 0; return { inc: () => ++c, dec: () => --c, get value() { return c; } }; })(); counter.inc(); counter.inc(); counter.dec(); console.log(counter.value, counter);
+var fns = []; for (var i = 0; i < 3; i++) fns.push(() => i); let fns2 = []; for (let j = 0; j < 3; j++) fns2.push(() => j); console.log(fns.map(f => f()), fns2.map(f => f()));
+const debounceLog = []; const once = f => { let done, r; return (...a) => done ? r : (done = true, r = f(...a)); }; const init = once(() => debounceLog.push('init')); init(); init(); console.log(debounceLog);
+function Person(name) { if (!new.target) return new Person(name); this.name = name; } Person.prototype.greet = function () { return `Hi ${this.name}`; }; console.log(Person('Z'), new Person('Y').greet(), Person.prototype.constructor === Person);
+const bound = Person.prototype.greet.bind({ name: 'Bound' }); console.log(bound(), bound.name, bound); console.log((function () { return typeof this; }).call(5), (() => typeof this)(), (function () { 'use strict'; return typeof this; }).call(5));
+console.log((function (a, b = 2, ...c) {}).length, (() => {}).name === '', function named() {}.name, (class K { static m() {} }).m.name, Object.getOwnPropertyDescriptor({ get x() { return 1; } }, 'x').get.name);
+function args() { return arguments; } console.log(args(1, 'two', [3]), Array.from(args(4, 5)), args().length); console.log(add3.toString().slice(0, 14), (x => x * 2).toString(), String(class A { m() { return 1; } }));

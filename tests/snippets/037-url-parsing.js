@@ -1,0 +1,12 @@
+const u = new URL('https://user:p%40ss@example.com:8443/a/b/../c%20d/?q=1&q=2&name=J%C3%BCrgen#frag');
+console.log(u); console.log(u.href, u.origin, u.host, u.pathname, u.search, u.hash, u.username, u.password, u.port);
+console.log(u.searchParams.getAll('q'), u.searchParams.get('name'), u.searchParams.has('zz'), [...u.searchParams]);
+u.searchParams.append('x y', 'a&b'); u.searchParams.delete('q'); u.hash = ''; u.port = '443'; u.pathname = '/new path'; console.log(u.toString(), JSON.stringify({ u }), `${u}`);
+const params = new URLSearchParams({ b: '2', a: '1', c: 'x y' }); params.sort(); console.log(params.toString(), params, Object.fromEntries(params), params.size); for (const [k, v] of params) console.log(k, v);
+console.log(new URL('../x?y#z', 'http://h.com/a/b/c').href, new URL('//other.org/p', 'https://h.com').href, new URL('mailto:a@b.c').pathname, new URL('file:///etc/passwd').href, new URL('HTTP://EXAMPLE.com:80/%7Efoo/./bar').href);
+console.log(URL.canParse('nope'), URL.canParse('a:b'), new URL('http://[::1]:3000/').host, new URL('http://127.1/').hostname, new URL('https://münchen.de/ä?ö=ü').href, new URL('http://x.com/?a=b c&d=é').search);
+for (const bad of ['nope', 'http://', 'http://a b/', '//x', '']) { try { new URL(bad); console.log('ok', bad); } catch (e) { console.log(e.name, e.code, e.message, e.input); } }
+console.log(new URLSearchParams('?a=1&b=%20+&c&=d&&e=f=g').toString(), [...new URLSearchParams([['a', '1'], ['a', '2']]).keys()], new URLSearchParams('a=1').get('b'), new URLSearchParams(new Map([['k', 'v']])).toString());
+const url = require('url'); const legacy = url.parse('http://user@host.com:80/p/a?x=1#h', true); console.log(legacy.host, legacy.query.x, legacy.pathname, legacy.auth, url.format({ protocol: 'https', hostname: 'a.b', pathname: '/c', query: { d: 1 } }), url.resolve('http://a.com/b/c', '../d'));
+console.log(encodeURI('http://x.com/a b?c=d&e=é'), decodeURIComponent('a%20b%C3%A9'), url.fileURLToPath('file:///tmp/a%20b'), url.pathToFileURL('/tmp/a b').href, require('querystring').parse('a=1&b=2&a=3'), require('querystring').stringify({ x: [1, 2], y: 'z w' }));
+const parts = new URL('https://api.example.com/v1/users?limit=10'); parts.searchParams.set('limit', 50); parts.searchParams.set('page', '2'); parts.protocol = 'http'; parts.hostname = 'localhost'; console.log(parts.href, parts.searchParams.toString(), new URL('blob:https://a.com/x').origin, new URL('http://a.com').pathname);

@@ -1,0 +1,13 @@
+const clean = (s) => s.toLowerCase().replace(/[^a-z0-9]/g, '');
+const isPal = (s) => clean(s) === [...clean(s)].reverse().join('');
+for (const s of ['A man, a plan, a canal: Panama', 'race a car', '', 'Was it a car or a cat I saw?', '12321']) console.log(JSON.stringify(s), isPal(s));
+const sig = (w) => [...w].sort().join('');
+const words = ['listen', 'silent', 'enlist', 'google', 'elgoog', 'abc', 'cab', 'xyz'];
+const groups = Object.values(Object.groupBy(words, sig)).filter((g) => g.length > 1);
+console.log(groups);
+const longest = (s) => { let best = ''; for (let c = 0; c < s.length; c++) for (const off of [0, 1]) { let l = c, r = c + off; while (l >= 0 && r < s.length && s[l] === s[r]) { l--; r++; } if (r - l - 1 > best.length) best = s.slice(l + 1, r); } return best; };
+console.log(longest('babad'), longest('forgeeksskeegfor'), longest('a'));
+const lev = (a, b) => { const d = Array.from({ length: a.length + 1 }, (_, i) => [i, ...Array(b.length).fill(0)]); for (let j = 1; j <= b.length; j++) d[0][j] = j; for (let i = 1; i <= a.length; i++) for (let j = 1; j <= b.length; j++) d[i][j] = Math.min(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] !== b[j - 1])); return d; };
+const m = lev('kitten', 'sitting'); console.log(m.at(-1).at(-1)); console.log(m);
+const vowels = (s) => (s.match(/[aeiou]/gi) || []).length; console.log(vowels('Programming Language'), 'hello world'.split(' ').map((w) => [...w].reverse().join('')).join(' '));
+console.log(Object.entries([...'mississippi'].reduce((a, c) => ({ ...a, [c]: (a[c] ?? 0) + 1 }), {})).sort(([, a], [, b]) => b - a));

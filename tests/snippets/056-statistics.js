@@ -1,0 +1,15 @@
+const xs = [2, 4, 4, 4, 5, 5, 7, 9, 12.5, -3];
+const mean = (a) => a.reduce((s, x) => s + x, 0) / a.length;
+const median = (a) => { const s = a.toSorted((x, y) => x - y), m = s.length >> 1; return s.length % 2 ? s[m] : (s[m - 1] + s[m]) / 2; };
+const mode = (a) => { const c = new Map(); a.forEach((x) => c.set(x, (c.get(x) || 0) + 1)); const mx = Math.max(...c.values()); return [...c].filter(([, n]) => n === mx).map(([x]) => x); };
+const variance = (a) => mean(a.map((x) => (x - mean(a)) ** 2)); const sd = (a) => Math.sqrt(variance(a));
+console.log({ mean: mean(xs), median: median(xs), mode: mode(xs), variance: variance(xs), sd: sd(xs), min: Math.min(...xs), max: Math.max(...xs) });
+const pct = (a, p) => { const s = [...a].sort((x, y) => x - y), i = (s.length - 1) * p, lo = Math.floor(i); return s[lo] + (s[Math.ceil(i)] - s[lo]) * (i - lo); }; console.log([0.1, 0.25, 0.5, 0.9, 0.99].map((p) => pct(xs, p)));
+const corr = (x, y) => { const mx = mean(x), my = mean(y); return x.reduce((s, v, i) => s + (v - mx) * (y[i] - my), 0) / Math.sqrt(x.reduce((s, v) => s + (v - mx) ** 2, 0) * y.reduce((s, v) => s + (v - my) ** 2, 0)); };
+console.log(corr([1, 2, 3, 4, 5], [2, 4, 5, 4, 5]), corr([1, 2, 3], [3, 2, 1]));
+const linreg = (pts) => { const n = pts.length, sx = pts.reduce((s, [x]) => s + x, 0), sy = pts.reduce((s, [, y]) => s + y, 0), sxy = pts.reduce((s, [x, y]) => s + x * y, 0), sxx = pts.reduce((s, [x]) => s + x * x, 0), slope = (n * sxy - sx * sy) / (n * sxx - sx ** 2); return { slope, intercept: (sy - slope * sx) / n }; };
+console.log(linreg([[1, 2.1], [2, 3.9], [3, 6.2], [4, 7.8]]), [NaN, 1].reduce((a, b) => a + b), mean([]));
+const hist = {}; xs.forEach((x) => { const b = Math.floor(x / 5) * 5; (hist[b] ??= []).push(x); }); console.log(hist);
+const z = xs.map((x) => +((x - mean(xs)) / sd(xs)).toFixed(3)); console.log(z); console.log(z.map((v) => (v >= 0 ? '+' : '') + v).join(' '));
+const movAvg = (a, w) => a.slice(w - 1).map((_, i) => mean(a.slice(i, i + w))); console.log(movAvg([1, 2, 3, 4, 5, 6], 3), movAvg(xs, 4)); const cum = xs.map(((s) => (x) => s += x)(0)); console.log(cum);
+let seed = 42; const rnd = () => (seed = (seed * 1664525 + 1013904223) % 4294967296) / 4294967296; const sims = Array.from({ length: 1000 }, rnd); console.log(mean(sims), Math.max(...sims), sims.slice(0, 3)); let inside = 0; for (let i = 0; i < 20000; i++) if (rnd() ** 2 + rnd() ** 2 <= 1) inside++; console.log(4 * inside / 20000);

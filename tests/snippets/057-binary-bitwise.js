@@ -1,0 +1,13 @@
+const flags = Object.freeze({ READ: 1 << 0, WRITE: 1 << 1, EXEC: 1 << 2, ALL: (1 << 3) - 1 });
+let perm = flags.READ | flags.EXEC;
+const names = (p) => Object.entries(flags).filter(([k, v]) => k !== 'ALL' && p & v).map(([k]) => k);
+console.log(perm, names(perm), perm & flags.WRITE, perm ^ flags.ALL, ~perm, names(perm | flags.WRITE), perm & ~flags.READ);
+const bin = (n, w = 8) => (n >>> 0).toString(2).padStart(w, '0').slice(-w); for (const n of [0, 1, 5, 127, 128, 255, -1, -128]) console.log(String(n).padStart(4), bin(n), '0x' + (n >>> 0).toString(16).toUpperCase(), '0o' + (n >>> 0).toString(8));
+const popcount = (n) => { let c = 0; for (n >>>= 0; n; n &= n - 1) c++; return c; }; console.log([0, 1, 7, 255, -1].map(popcount), Math.clz32(255), 31 - Math.clz32(1024));
+console.log(5 << 29, 1 << 32, 2 ** 31 | 0, 2 ** 32 >>> 0, -1 >>> 24, 0xff00ff & 0x0ff0f0, 3.7 | 0, '7' & 3, null | 1, [5] ^ 1, NaN | 0);
+const rgb = (h) => { const n = parseInt(h.slice(1), 16); return [n >> 16, (n >> 8) & 255, n & 255]; }; const hex = (r, g, b) => '#' + ((1 << 24) | (r << 16) | (g << 8) | b).toString(16).slice(1); console.log(rgb('#ff8800'), hex(255, 136, 0), hex(0, 5, 10));
+const ip = (s) => s.split('.').reduce((a, o) => (a << 8) + +o, 0) >>> 0; const unip = (n) => [24, 16, 8, 0].map((k) => (n >>> k) & 255).join('.'); console.log(ip('192.168.1.10'), unip(3232235786), unip(ip('192.168.1.10') & ip('255.255.255.0')), unip((~0 << (32 - 20)) >>> 0));
+const buf = new ArrayBuffer(8), dv = new DataView(buf); dv.setInt16(0, -2); dv.setFloat32(2, 3.14, true); dv.setUint8(7, 0xab); console.log(buf, dv, new Uint8Array(buf), dv.getFloat32(2, true), dv.getInt16(0), dv.getUint16(0, true));
+const f32 = new Float32Array([0.1, 16777217, 1e40]); console.log(f32, f32[0] === 0.1, new Uint8ClampedArray([-5, 300, 1.5, 2.5]), new Int8Array([127, 128, 255]), Uint16Array.from('123'), new Uint32Array([1, 2, 3]).map((x) => x * 2), new Int16Array(2).fill(-1).join());
+const crcTable = Array.from({ length: 256 }, (_, n) => { for (let k = 0; k < 8; k++) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1; return n >>> 0; }); const crc = (s) => { let c = ~0; for (const ch of Buffer.from(s)) c = crcTable[(c ^ ch) & 255] ^ (c >>> 8); return (~c >>> 0).toString(16); }; console.log(crc('hello'), crc('123456789'), crc(''));
+const fnv = (s) => { let h = 0x811c9dc5; for (let i = 0; i < s.length; i++) h = Math.imul(h ^ s.charCodeAt(i), 0x01000193); return h >>> 0; }; console.log(fnv('hello'), fnv('').toString(16)); const gray = (n) => n ^ (n >> 1); console.log(Array.from({ length: 8 }, (_, i) => bin(gray(i), 3))); let x = 3, y = 5; x ^= y; y ^= x; x ^= y; console.log(x, y);

@@ -1,0 +1,13 @@
+const start = new Date(Date.UTC(2024, 0, 29));
+const fmt = (d) => d.toISOString().slice(0, 10);
+const dayNames = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
+const addBusinessDays = (d, n) => { const r = new Date(d); while (n > 0) { r.setUTCDate(r.getUTCDate() + 1); if (r.getUTCDay() % 6) n--; } return r; };
+console.log(fmt(addBusinessDays(start, 5)), fmt(addBusinessDays(start, 30)));
+for (let i = 0; i < 5; i++) { const d = new Date(start.getTime() + i * 7 * 864e5); console.log(`${dayNames[d.getUTCDay()]} ${fmt(d)}`); }
+const calendar = (y, m) => { const first = new Date(Date.UTC(y, m, 1)).getUTCDay(), n = new Date(Date.UTC(y, m + 1, 0)).getUTCDate(); const cells = [...Array(first).fill('  '), ...Array.from({ length: n }, (_, i) => String(i + 1).padStart(2))]; const out = ['Su Mo Tu We Th Fr Sa']; for (let i = 0; i < cells.length; i += 7) out.push(cells.slice(i, i + 7).join(' ')); return out.join('\n'); };
+console.log(calendar(2024, 1)); console.log(calendar(2026, 1));
+const dur = (ms) => { const u = [['d', 864e5], ['h', 36e5], ['m', 6e4], ['s', 1e3], ['ms', 1]]; return u.map(([n, v]) => { const q = Math.floor(ms / v); ms %= v; return q ? q + n : ''; }).filter(Boolean).join(' ') || '0ms'; }; console.log(dur(93784005), dur(59999), dur(0), dur(36e5));
+const overlaps = (a, b) => a.s < b.e && b.s < a.e; const mk = (s, e) => ({ s: new Date(`2024-05-01T${s}:00Z`), e: new Date(`2024-05-01T${e}:00Z`) }); const ms = [mk('09:00', '10:00'), mk('09:30', '11:00'), mk('11:00', '12:00')]; console.log(ms.map((a, i) => ms.map((b, j) => i !== j && overlaps(a, b)))); console.log(ms[0]);
+const age = (b, on) => { let a = on.getUTCFullYear() - b.getUTCFullYear(); if (on.getUTCMonth() < b.getUTCMonth() || (on.getUTCMonth() === b.getUTCMonth() && on.getUTCDate() < b.getUTCDate())) a--; return a; }; console.log(age(new Date('1990-06-15'), new Date('2024-06-14')), age(new Date('2000-02-29'), new Date('2024-02-29')));
+const rel = (d, now) => { const s = (d - now) / 1000, abs = Math.abs(s); const [n, u] = abs < 60 ? [s, 'second'] : abs < 3600 ? [s / 60, 'minute'] : abs < 86400 ? [s / 3600, 'hour'] : [s / 86400, 'day']; const r = Math.round(n); return r < 0 ? `${-r} ${u}${r === -1 ? '' : 's'} ago` : `in ${r} ${u}${r === 1 ? '' : 's'}`; }; const now = new Date('2024-01-01T00:00:00Z'); for (const t of ['2023-12-31T23:59:30Z', '2024-01-01T05:00:00Z', '2023-12-20T00:00:00Z']) console.log(rel(new Date(t), now));
+console.log(new Date(2024, 0, 1) < new Date(2024, 0, 2), +new Date('2024-01-01') === Date.UTC(2024, 0), [new Date(3), new Date(1)].sort((a, b) => a - b), new Date(NaN) + '', JSON.stringify({ d: new Date(NaN) }), new Date(2024, 5).getMonth(), new Date('2024-02-30').getDate(), new Date(2024, 1, 30).getDate());

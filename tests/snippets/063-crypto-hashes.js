@@ -1,0 +1,12 @@
+const crypto = require('crypto');
+for (const alg of ['md5', 'sha1', 'sha256', 'sha384', 'sha512', 'sha224']) console.log(alg, crypto.createHash(alg).update('hello').update(' world', 'utf8').digest('hex'));
+console.log(crypto.createHash('sha256').update('').digest('base64'), crypto.createHash('sha256').update(Buffer.from([1, 2, 3])).digest(), crypto.createHash('md5').update('é').digest('base64url'));
+console.log(crypto.createHmac('sha256', 'secret').update('message').digest('hex'), crypto.createHmac('sha1', Buffer.alloc(100, 'k')).update('x').digest('base64'), crypto.createHmac('sha512', '').update('a').digest('hex').slice(0, 16));
+const id = crypto.randomUUID(); console.log(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(id), id.length, crypto.randomBytes(8).length, crypto.randomBytes(4).toString('hex').length);
+const n = crypto.randomInt(10); console.log(n >= 0 && n < 10, crypto.randomInt(5, 6), crypto.getRandomValues(new Uint8Array(4)).length, typeof globalThis.crypto.randomUUID());
+console.log(crypto.timingSafeEqual(Buffer.from('abc'), Buffer.from('abc')), crypto.timingSafeEqual(Buffer.from('abc'), Buffer.from('abd')));
+for (const f of [() => crypto.createHash('nope'), () => crypto.timingSafeEqual(Buffer.from('a'), Buffer.from('ab')), () => { const h = crypto.createHash('md5'); h.digest(); h.digest(); }, () => crypto.createHash('md5').update(5), () => crypto.randomBytes(-1)]) { try { f(); console.log('no error'); } catch (e) { console.log(e.name, e.code, e.message); } }
+const sign = (payload, secret) => { const b = (o) => Buffer.from(JSON.stringify(o)).toString('base64url'); const head = `${b({ alg: 'HS256', typ: 'JWT' })}.${b(payload)}`; return `${head}.${crypto.createHmac('sha256', secret).update(head).digest('base64url')}`; };
+const tok = sign({ sub: '123', iat: 1516239022 }, 'k'); console.log(tok); console.log(JSON.parse(Buffer.from(tok.split('.')[1], 'base64url').toString()));
+const merkle = (l) => l.length === 1 ? l[0] : merkle(Array.from({ length: Math.ceil(l.length / 2) }, (_, i) => crypto.createHash('sha256').update(l[2 * i] + (l[2 * i + 1] ?? l[2 * i])).digest('hex'))); console.log(merkle(['a', 'b', 'c'].map((x) => crypto.createHash('sha256').update(x).digest('hex')))); console.log(crypto.getHashes().includes('sha256'), crypto.createHash('SHA256').update('x').copy().digest('hex').slice(0, 8));
+console.log(require('crypto').createHash('sha256').update('a'.repeat(100000)).digest('hex'));

@@ -1,0 +1,9 @@
+const s = 'a😀é👨‍👩‍👧🇫🇷z';
+console.log(s.length, [...s].length, Array.from(s, (c) => c.codePointAt(0).toString(16)), s.split('').length, s.at(1), s.codePointAt(1), s.charCodeAt(1));
+console.log('e\u0301' === 'é', 'e\u0301'.normalize() === 'é', 'Å'.normalize('NFD').length, '①'.normalize('NFKC'), '\u{1F600}', '\x41\u0042');
+console.log([...'👍🏽'], '👍🏽'.length, 'ñ'.localeCompare('n'), 'straße'.toUpperCase(), 'ΑΣ'.toLowerCase(), 'I'.toLowerCase(), 'ǆ'.toUpperCase());
+console.log(['\u0000', '\u001f', '\u007f', '\u0080', '\u200b', '\ufeff', '\ud800', '\n\r\t\b\f\v', "'", '"', '\\', '`']); console.log({ 'key with \n': 1, "it's": 2, 'ключ': 3, '日本': 4, 'a-b': 5, $dollar: 6, _u: 7, 'é': 8, '😀': 9, class: 10 });
+console.log('日本語テキスト'.padStart(12, '＊'), '日本語'.split(''), '中文 mixed English'.match(/\p{Script=Han}+/gu), /\p{L}+/u.exec('héllo wörld')[0], '٣'.match(/\p{Nd}/u)?.index);
+console.table([{ name: '日本', v: 1 }, { name: 'é😀', v: 22 }]); console.log('\u{10FFFF}'.codePointAt(0), String.fromCodePoint(128512, 65), String.fromCharCode(0xd83d, 0xde00), 'abc\u0301'.length, encodeURIComponent('😀'), decodeURIComponent('%F0%9F%98%80'), escape('é😀'), 'x'.isWellFormed(), '\ud83d'.isWellFormed(), '\ud83d'.toWellFormed());
+const rev = (str) => [...new Intl.Segmenter ? str : str].reverse().join(''); console.log(rev('añb😀')); console.log('Iñtërnâtiônàlizætiøn'.replace(/[^\x00-\x7F]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`), JSON.stringify('\u2028\u2029\ud83d\ude00'), '\u2028'.length, 'a\u00a0b'.split(/\s/), '\u3000x\ufeff'.trim(), 'ＡＢＣ'.normalize('NFKC'), 'ﬃ'.normalize('NFKD'));
+console.log('%s', '\ud800lone'); console.log(['\ud83d\ude00', '\ud83d'], 'z\u0335a\u0336'); console.log('é'.charCodeAt(), 'z'.localeCompare('a', 'en'), ['ä', 'a', 'z'].sort(), ['ä', 'a', 'z'].sort((a, b) => a.localeCompare(b)), ['Ä', 'a', 'B'].sort(new Intl.Collator('en').compare));

@@ -1,0 +1,17 @@
+const out = [];
+const p = (s) => out.push(s);
+setImmediate(() => { p('imm1'); process.nextTick(p, 'imm1-tick'); Promise.resolve().then(() => p('imm1-micro')); setImmediate(() => p('imm-nested')); });
+setImmediate(() => p('imm2'));
+setTimeout(() => { p('t0'); process.nextTick(p, 't0-tick'); Promise.resolve().then(() => p('t0-micro')); }, 15);
+setTimeout(() => p('t1'), 30);
+process.nextTick(() => { p('tick1'); process.nextTick(p, 'tick-nested'); Promise.resolve().then(() => p('tick1-micro')); });
+process.nextTick(p, 'tick2');
+Promise.resolve().then(() => { p('m1'); queueMicrotask(() => p('m1-nested')); process.nextTick(p, 'm1-tick'); }).then(() => p('m1-then'));
+(async () => { p('async-start'); await null; p('async-1'); await new Promise((r) => process.nextTick(r)); p('async-2'); await new Promise((r) => setTimeout(r, 60)); p('async-3'); })();
+new Promise((r) => { p('executor'); r(); p('after-resolve'); }).then(() => p('pr1')).then(() => p('pr2')).then(() => p('pr3'));
+Promise.reject(1).catch(() => p('catch')).finally(() => p('fin'));
+(async () => { try { await (async () => { throw 1; })(); } catch { p('async-catch'); } })();
+const thenable = { then(r) { p('thenable'); r(); } }; Promise.resolve(thenable).then(() => p('after-thenable')); (async () => { await thenable; p('awaited-thenable'); })();
+async function ret() { return Promise.resolve('x'); } ret().then(() => p('async-return-promise')); Promise.resolve().then(() => Promise.resolve()).then(() => p('then-returns-promise'));
+p('sync-end');
+setTimeout(() => { console.log(out.slice(0, out.indexOf('t0')).join('\n')); console.log('---'); console.log(out.filter((x) => /^(imm|t\d)/.test(x)).sort().join(' ')); console.log(out.at(-1), out.length); }, 150);

@@ -1,0 +1,9 @@
+const N = 300;
+const a = Float64Array.from({ length: N }, (_, i) => Math.sin(i) * 10);
+let acc = 0;
+for (let i = 0; i < N; i++) for (let j = 0; j < N; j++) acc += a[i] * a[j] / (1 + i + j);
+console.log(acc.toFixed(9), a.reduce((s, x) => s + x, 0).toFixed(9));
+const memo = {}; const collatz = (n) => n === 1 ? 1 : memo[n] ?? (memo[n] = 1 + collatz(n % 2 ? 3 * n + 1 : n / 2)); let best = 0, arg = 0; for (let n = 1; n < 20000; n++) { const c = collatz(n); if (c > best) { best = c; arg = n; } } console.log(arg, best);
+const s = []; for (let i = 0; i < 50000; i++) s.push(i.toString(36)); const joined = s.join(''); console.log(joined.length, joined.slice(-10)); let h = 5381; for (let i = 0; i < joined.length; i++) h = ((h << 5) + h + joined.charCodeAt(i)) | 0; console.log(h >>> 0);
+const m = new Map(); for (let i = 0; i < 30000; i++) { const k = `k${(i * 7919) % 1000}`; m.set(k, (m.get(k) ?? 0) + i); } console.log(m.size, m.get('k0'), [...m.values()].reduce((x, y) => x + y));
+console.log([...Array(2000).keys()].filter((x) => String(x) === [...String(x)].reverse().join('')).length, Array.from({ length: 1000 }, (_, i) => i ** 3).reduce((x, y) => x + y), 'ab'.repeat(10000).replaceAll('a', 'xyz').length, JSON.parse(JSON.stringify(Array.from({ length: 2000 }, (_, i) => ({ i, s: 'v' + i })))).at(-1)); let str = ''; for (let i = 0; i < 20000; i++) str += i % 10; console.log(str.length, /(\d)\1/.test(str), str.match(/01234/g).length, [...str].sort().join('').slice(4000, 4005)); const big = (2n ** 521n - 1n).toString(); console.log(big.length, big.slice(0, 20)); let pi = 0; for (let k = 0; k < 100000; k++) pi += (k % 2 ? -4 : 4) / (2 * k + 1); console.log(pi); const seive = new Set(); outer: for (let n = 2; n < 3000; n++) { for (const p of seive) { if (p * p > n) break; if (n % p === 0) continue outer; } seive.add(n); } console.log(seive.size);

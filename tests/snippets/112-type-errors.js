@@ -1,0 +1,32 @@
+const tests = {
+  readUndef: () => { const u = undefined; return u.name; },
+  readNull: () => { const o = { a: null }; return o.a.b; },
+  setNull: () => { const n = null; n.x = 1; },
+  callUndef: () => { const o = {}; o.run(); },
+  callPlain: () => { const f = 3; f(); },
+  callNested: () => { const o = { a: { b: {} } }; o.a.b.c(); },
+  notIterable: () => { const [a] = {}; return a; },
+  spread: () => { const o = 5; return [...o]; },
+  forOf: () => { for (const x of { a: 1 }) console.log(x); },
+  undeclared: () => missingVariable,
+  constAssign: () => { const c = 1; c = 2; },
+  tdz: () => { const r = later; const later = 1; return r; },
+  newClass: () => { class A {} A(); },
+  notCtor: () => { const x = () => {}; new x(); },
+  destructure: () => { const { a } = null; return a; },
+  keysNull: () => Object.keys(null),
+  reduce: () => [].reduce((a, b) => a + b),
+  arrayLength: () => new Array(-1),
+  bigMix: () => 1n + 2,
+  toFixed: () => (1).toFixed(101),
+  date: () => new Date('nope').toISOString(),
+  sym: () => `${Symbol('s')}`,
+  inOp: () => 'a' in 'b',
+  inst: () => ({}) instanceof 5,
+  frozen: () => { 'use strict'; Object.freeze([1]).push(2); },
+  repeat: () => 'x'.repeat(-1),
+  circular: () => { const a = { n: 1 }; a.self = a; JSON.stringify(a); },
+};
+for (const [k, f] of Object.entries(tests)) {
+  try { console.log(k, f()); } catch (e) { console.log(`${k}: ${e.constructor.name}: ${e.message}`); }
+}

@@ -1,0 +1,2 @@
+const show = (v, unit, unitDisplay) => console.log(JSON.stringify(new Intl.NumberFormat('en-US', { style: 'unit', unit, unitDisplay }).format(v)));
+for (const [v, u] of [[1, 'kilometer'], [42.195, 'kilometer'], [16, 'liter'], [72, 'fahrenheit'], [-3, 'celsius'], [60, 'mile-per-hour'], [1, 'day'], [3, 'hour'], [512, 'megabyte'], [50, 'percent']]) for (const s of ['short', 'long', 'narrow']) show(v, u, s);

@@ -1,0 +1,17 @@
+const t = f => { try { console.log(f()); } catch (e) { console.log(e.name + ': ' + e.message); } };
+t(() => new Intl.NumberFormat('en-US', { style: 'currency' }).format(1));
+t(() => new Intl.NumberFormat('en-US', { style: 'money' }).format(1));
+t(() => new Intl.NumberFormat('en-US', { minimumFractionDigits: 101 }).format(1));
+t(() => new Intl.NumberFormat('en-US', { style: 'currency', currency: 'DOLLARS' }).format(1));
+t(() => new Intl.NumberFormat('en-US', { style: 'unit', unit: 'furlong' }).format(1));
+t(() => new Intl.NumberFormat('xx_yy').format(1));
+t(() => new Intl.DateTimeFormat('en-US', { month: 'tall' }).format(0));
+t(() => new Intl.DateTimeFormat('en-US', { dateStyle: 'short', month: 'long' }).format(0));
+t(() => new Intl.DateTimeFormat('en-US').format(NaN));
+t(() => new Intl.PluralRules('en', { type: 'x' }));
+t(() => new Intl.RelativeTimeFormat('en').format(1, 'fortnight'));
+t(() => new Intl.ListFormat('en').format([1, 2]));
+t(() => Intl.NumberFormat('en-US').format(5));
+t(() => new Date(NaN).toLocaleDateString());
+t(() => new Intl.NumberFormat('en-US', { minimumFractionDigits: 3, maximumFractionDigits: 2 }).format(1));
+t(() => new Intl.NumberFormat('en-US', { minimumFractionDigits: 4 }).format(1.5));
