@@ -1,0 +1,216 @@
+//! Request bodies, read at last; and the bodies of answers.
+
+use std::convert::Infallible;
+use std::io::Read as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use connectrpc::ConnectRpcBody;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use plimsoll_core::limits::MAX_REQUEST_BYTES;
+
+use super::connection::Exchange;
+
+/// Why a body did not become bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyFault {
+    /// Past the bound on the wire or after decompression.
+    TooLarge,
+    /// Not complete in time.
+    Late,
+    /// The connection broke, or its framing is wrong.
+    Broken,
+    /// Not exactly one gzip member.
+    Gzip,
+}
+
+/// Reads a body to its end, or to the bound or the deadline. A body that comes in one piece is not copied.
+pub(super) async fn read<B>(body: B, deadline: Instant) -> Result<Bytes, BodyFault>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    tokio::time::timeout_at(deadline.into(), collect(body))
+        .await
+        .unwrap_or(Err(BodyFault::Late))
+}
+
+async fn collect<B>(mut body: B) -> Result<Bytes, BodyFault>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let mut whole = Bytes::new();
+    let mut joined: Option<BytesMut> = None;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyFault::Broken)?.into_data() else {
+            continue;
+        };
+        let length = joined.as_ref().map_or(whole.len(), BytesMut::len);
+        if length + data.len() > MAX_REQUEST_BYTES {
+            return Err(BodyFault::TooLarge);
+        }
+        match &mut joined {
+            Some(joined) => joined.extend_from_slice(&data),
+            None if whole.is_empty() => whole = data,
+            None => {
+                // The stated length is a hint from the caller, so memory is taken only as bytes arrive.
+                let mut buffer = BytesMut::with_capacity((whole.len() + data.len()).next_power_of_two());
+                buffer.extend_from_slice(&whole);
+                buffer.extend_from_slice(&data);
+                joined = Some(buffer);
+            }
+        }
+    }
+    Ok(joined.map_or(whole, BytesMut::freeze))
+}
+
+/// Decompresses one gzip member and nothing behind it. Memory grows with what comes out, never past the bound.
+pub(crate) fn gunzip(compressed: &[u8]) -> Result<Bytes, GunzipFault> {
+    let mut decoder = flate2::bufread::GzDecoder::new(compressed);
+    let mut message = Vec::new();
+    let bound = u64::try_from(MAX_REQUEST_BYTES).unwrap_or(u64::MAX);
+    (&mut decoder)
+        .take(bound + 1)
+        .read_to_end(&mut message)
+        .map_err(|_| GunzipFault::Malformed)?;
+    if message.len() > MAX_REQUEST_BYTES {
+        return Err(GunzipFault::TooLarge);
+    }
+    if !decoder.into_inner().is_empty() {
+        return Err(GunzipFault::Malformed);
+    }
+    Ok(message.into())
+}
+
+/// Why a gzip body is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GunzipFault {
+    TooLarge,
+    Malformed,
+}
+
+impl From<GunzipFault> for BodyFault {
+    fn from(fault: GunzipFault) -> Self {
+        match fault {
+            GunzipFault::TooLarge => Self::TooLarge,
+            GunzipFault::Malformed => Self::Gzip,
+        }
+    }
+}
+
+/// The body of an answer. Holds its exchange open until the last frame has been taken by the connection.
+#[derive(Debug)]
+pub struct EdgeBody {
+    content: Content,
+    _exchange: Option<Exchange>,
+}
+
+enum Content {
+    Full(Option<Bytes>),
+    Rpc(Box<ConnectRpcBody>),
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Full(_) => "Full",
+            Self::Rpc(_) => "Rpc",
+        })
+    }
+}
+
+impl EdgeBody {
+    /// Bytes whose length is known.
+    pub(super) fn full(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self {
+            content: Content::Full((!bytes.is_empty()).then_some(bytes)),
+            _exchange: None,
+        }
+    }
+
+    /// What the gRPC layer answered.
+    pub(super) fn rpc(body: ConnectRpcBody) -> Self {
+        Self {
+            content: Content::Rpc(Box::new(body)),
+            _exchange: None,
+        }
+    }
+
+    /// Ties the exchange's end to this body's.
+    pub(super) fn ending(self, exchange: Exchange) -> Self {
+        Self {
+            _exchange: Some(exchange),
+            ..self
+        }
+    }
+}
+
+impl Body for EdgeBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.content {
+            Content::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Content::Rpc(body) => Pin::new(&mut **body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Full(bytes) => bytes.is_none(),
+            Content::Rpc(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Content::Rpc(body) => body.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn one_member_and_nothing_behind_it() {
+        assert_eq!(gunzip(&gzip(b"{}")).unwrap(), "{}");
+        let mut two = gzip(b"{}");
+        two.extend(gzip(b"{}"));
+        assert_eq!(gunzip(&two), Err(GunzipFault::Malformed));
+        let mut trailing = gzip(b"{}");
+        trailing.push(0);
+        assert_eq!(gunzip(&trailing), Err(GunzipFault::Malformed));
+        let whole = gzip(b"{}");
+        for cut in 0..whole.len() {
+            assert_eq!(gunzip(&whole[..cut]), Err(GunzipFault::Malformed), "{cut}");
+        }
+        assert_eq!(gunzip(b"{}"), Err(GunzipFault::Malformed));
+    }
+
+    #[test]
+    fn a_bomb_stops_at_the_bound() {
+        assert_eq!(
+            gunzip(&gzip(&vec![b' '; MAX_REQUEST_BYTES + 1])),
+            Err(GunzipFault::TooLarge)
+        );
+        assert_eq!(
+            gunzip(&gzip(&vec![b' '; MAX_REQUEST_BYTES])).unwrap().len(),
+            MAX_REQUEST_BYTES
+        );
+    }
+}

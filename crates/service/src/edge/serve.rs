@@ -1,0 +1,200 @@
+//! A listener: accepts under its connection cap, serves HTTP/1.1 and HTTP/2 on one port, and drains.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response, Version};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use plimsoll_sandbox::BoxFuture;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::body::EdgeBody;
+use super::connection::{Connection, End, Exchange, Serves, Timeouts, Wire};
+
+/// Header block, in bytes; the HTTP/2 list limit is the same (spec 10 §2.1, 20 §9.2).
+const HEADER_BYTES: usize = 32 * 1024;
+const HEADER_LIST_BYTES: u32 = 32 * 1024;
+
+/// No limit of its own: the shortest header line has four bytes, so this many do not fit the header block.
+const MAX_HEADERS: usize = HEADER_BYTES / 4;
+
+/// Concurrent HTTP/2 streams of one connection.
+const MAX_STREAMS: u32 = 128;
+
+/// Streams a peer may reset before they are handled; more ends the connection (rapid reset).
+const MAX_PENDING_RESETS: usize = 20;
+
+/// Streams we may have to reset for a peer's protocol errors; more ends the connection.
+const MAX_ERROR_RESETS: usize = 256;
+
+/// How often an HTTP/2 peer with an open stream is asked whether it is still there, and how long it may think.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Pause after a failed accept: the process is out of descriptors or memory, and asking again at once helps nobody.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What answers the requests of a listener.
+pub trait Site: Clone + Send + Sync + 'static {
+    /// Answers one request. Dropping the future means that the peer has gone.
+    fn respond(&self, request: Request<Incoming>, exchange: Exchange) -> BoxFuture<'static, Response<EdgeBody>>;
+}
+
+/// When a listener ends.
+#[derive(Clone, Debug)]
+pub struct Drain {
+    /// Fires when no more connections and requests are to be taken.
+    pub stop: CancellationToken,
+    /// How long the open requests may take from then on (spec 20 §13.1: 6 minutes).
+    pub budget: Duration,
+}
+
+/// How a listener ended.
+#[derive(Debug)]
+pub struct Drained {
+    /// Connections that were cut off because the budget was spent.
+    pub forced: usize,
+    /// Why the listener failed, if it did; it was drained all the same.
+    pub failure: Option<io::Error>,
+}
+
+/// Serves a listener until it is drained. `max_connections` 0 sets no cap; at the cap new connections wait unaccepted.
+pub async fn serve<S: Site>(
+    listener: TcpListener,
+    site: S,
+    timeouts: Timeouts,
+    max_connections: usize,
+    drain: Drain,
+) -> Drained {
+    let force = CancellationToken::new();
+    let places = (max_connections > 0).then(|| Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS))));
+    let builder = Arc::new(http_builder());
+    // Every connection's task holds a sender; the channel ends when the last of them has ended.
+    let (ended, mut ends) = mpsc::unbounded_channel::<End>();
+    let accepting = async {
+        loop {
+            let place = match &places {
+                Some(places) => Arc::clone(places).acquire_owned().await.ok(),
+                None => None,
+            };
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) if is_fatal(&error) => return error,
+                Err(error) => {
+                    if is_exhaustion(&error) {
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                    continue;
+                }
+            };
+            // Answers are small; waiting for a second packet to fill the first would cost 40 ms.
+            let _ = stream.set_nodelay(true);
+            let (site, builder) = (site.clone(), Arc::clone(&builder));
+            let (stop, force, ended) = (drain.stop.clone(), force.clone(), ended.clone());
+            tokio::spawn(async move {
+                let _ = ended.send(serve_connection(stream, site, &builder, timeouts, &stop, &force).await);
+                drop(place);
+            });
+        }
+    };
+    let failure = tokio::select! {
+        error = accepting => Some(error),
+        () = drain.stop.cancelled() => None,
+    };
+    drain.stop.cancel();
+    drop((listener, ended));
+
+    let deadline = Instant::now() + drain.budget;
+    let mut forced = 0;
+    loop {
+        match tokio::time::timeout_at(deadline, ends.recv()).await {
+            Ok(Some(end)) => forced += usize::from(end == End::Forced),
+            Ok(None) => break,
+            Err(_) => {
+                force.cancel();
+                while let Some(end) = ends.recv().await {
+                    forced += usize::from(end == End::Forced);
+                }
+                break;
+            }
+        }
+    }
+    Drained { forced, failure }
+}
+
+async fn serve_connection<S: Site, T>(
+    stream: T,
+    site: S,
+    builder: &auto::Builder<TokioExecutor>,
+    timeouts: Timeouts,
+    stop: &CancellationToken,
+    force: &CancellationToken,
+) -> End
+where
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+{
+    let connection = Connection::accepted(timeouts);
+    let wire = TokioIo::new(Wire::new(stream, connection.clone()));
+    let service = service_fn(|request: Request<Incoming>| {
+        let exchange = connection.begin(request.version() == Version::HTTP_2);
+        let answer = site.respond(request, exchange);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    connection
+        .drive(builder.serve_connection(wire, service), stop, force)
+        .await
+}
+
+impl<I, S, E> Serves for auto::Connection<'_, I, S, E>
+where
+    Self: Future,
+    S: hyper::service::HttpService<Incoming, ResBody = EdgeBody>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    I: hyper::rt::Read + hyper::rt::Write + Unpin,
+    E: hyper::rt::bounds::Http2ServerConnExec<S::Future, EdgeBody>,
+{
+    fn finish(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+fn http_builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // The clocks of `connection` do this; the library's would also close an idle connection after it.
+        .header_read_timeout(None)
+        .max_buf_size(HEADER_BYTES)
+        .max_headers(MAX_HEADERS);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(HEADER_LIST_BYTES)
+        .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
+        .max_local_error_reset_streams(MAX_ERROR_RESETS)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}
+
+/// The listener itself is gone; nothing will ever be accepted again.
+fn is_fatal(error: &io::Error) -> bool {
+    // EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP: the descriptor is not a listening socket (any more).
+    matches!(error.raw_os_error(), Some(9 | 22 | 88 | 95))
+}
+
+/// No descriptors or memory just now: EMFILE, ENFILE, ENOBUFS, ENOMEM.
+fn is_exhaustion(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24 | 105 | 12))
+}

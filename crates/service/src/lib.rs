@@ -1,0 +1,14 @@
+//! The daemon's service: edge, authentication, limiter, corridor driver, metrics, audit.
+
+pub mod audit;
+pub mod auth;
+pub mod corridor;
+pub mod edge;
+pub mod handler;
+pub mod limiter;
+pub mod log;
+pub mod metrics;
+pub mod planned;
+pub mod readiness;
+mod rpc;
+pub mod settings;

@@ -1,0 +1,196 @@
+//! Variables of the service whose features do not exist yet.
+//!
+//! They stand in the table so that setting one stops the start instead of looking applied (20 §1). A value is still
+//! read, so that a typo is reported as one. The issue that builds a feature moves its rows to the module that reads them.
+
+use std::time::Duration;
+
+use plimsoll_core::vars::{Kind, Var};
+
+const SESSIONS: &str = "sessions are";
+const TLS: &str = "TLS is";
+const COUNT: Kind = Kind::Int { min: 0, max: i64::MAX };
+const SECOND: Duration = Duration::from_secs(1);
+const TWELVE_HOURS: Duration = Duration::from_secs(12 * 3600);
+/// 1 TiB in MiB.
+const MAX_SESSION_DISK_MB: i64 = 1 << 20;
+
+/// The variables, in the order of the reference page.
+pub const VARS: &[Var] = &[
+    Var::new(
+        "PLIMSOLL_TLS_CERT",
+        Kind::Path,
+        "",
+        "Certificate chain in PEM; with PLIMSOLL_TLS_KEY every listener serves TLS.",
+    )
+    .not_built(TLS),
+    Var::new(
+        "PLIMSOLL_TLS_KEY",
+        Kind::Path,
+        "",
+        "Private key in PEM; set together with PLIMSOLL_TLS_CERT.",
+    )
+    .not_built(TLS),
+    Var::new(
+        "PLIMSOLL_CLIENTS_RELOAD",
+        Kind::Bool,
+        "false",
+        "Read the clients file again on SIGHUP.",
+    )
+    .not_built("reloading the clients file is"),
+    Var::new(
+        "PLIMSOLL_STATE_DIR",
+        Kind::Path,
+        "",
+        "Private folder for counters that outlive a restart.",
+    )
+    .not_built("the state folder is"),
+    Var::new(
+        "PLIMSOLL_HARDENED",
+        Kind::Bool,
+        "false",
+        "Refuse to serve unless every rule of hardened mode holds.",
+    )
+    .not_built("hardened mode is"),
+    Var::new("PLIMSOLL_GRANTS_FILE", Kind::Path, "", "Named grant profiles.").not_built("grant profiles are"),
+    Var::new(
+        "PLIMSOLL_GUARD_ADDR",
+        Kind::HostPort { off: false },
+        "",
+        "Where the egress guard of a hosted provider listens.",
+    )
+    .not_built("the egress guard is"),
+    Var::new(
+        "SANDBOX_PAID_SECONDS_PER_DAY",
+        COUNT,
+        "0",
+        "Paid seconds all callers may use per UTC day; 0 sets no limit.",
+    )
+    .not_built("paid allowances are"),
+    Var::new(
+        "SANDBOX_MAX_SESSIONS",
+        COUNT,
+        "0",
+        "Sessions kept at once; 0 turns sessions off.",
+    )
+    .not_built(SESSIONS),
+    Var::new(
+        "SANDBOX_MAX_SESSIONS_PER_CALLER",
+        COUNT,
+        "0",
+        "Sessions of one caller; 0 sets no cap of its own.",
+    )
+    .not_built(SESSIONS),
+    Var::new(
+        "SANDBOX_MAX_SESSIONS_PER_OWNER",
+        COUNT,
+        "0",
+        "Sessions of one owner of a caller; 0 sets no cap.",
+    )
+    .not_built(SESSIONS),
+    Var::new(
+        "SANDBOX_SESSION_LIFETIME",
+        Kind::Duration {
+            min: SECOND,
+            max: TWELVE_HOURS,
+            zero: false,
+        },
+        "30m",
+        "Longest life of a session.",
+    )
+    .not_built(SESSIONS),
+    Var::new(
+        "SANDBOX_SESSION_IDLE",
+        Kind::Duration {
+            min: SECOND,
+            max: TWELVE_HOURS,
+            zero: true,
+        },
+        "5m",
+        "Idle time after which a session is suspended; 0 never suspends.",
+    )
+    .not_built(SESSIONS),
+    Var::new(
+        "SANDBOX_SESSION_DISK_MB",
+        Kind::Int {
+            min: 0,
+            max: MAX_SESSION_DISK_MB,
+        },
+        "1024",
+        "What a session may write, in MiB; 0 sets no bound.",
+    )
+    .not_built(SESSIONS),
+    Var::new("SANDBOX_SESSION_POOL", COUNT, "0", "Session sandboxes kept ready.").not_built("session pools are"),
+    Var::new("SANDBOX_READY_POOL", COUNT, "0", "Single-use sandboxes kept ready.").not_built("ready pools are"),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ffi::OsString;
+
+    use super::*;
+    use plimsoll_core::vars::{SettingError, State};
+
+    fn check(name: &str, value: &str) -> Result<(), SettingError> {
+        let lookup: BTreeMap<OsString, OsString> = BTreeMap::from([(name.into(), value.into())]);
+        VARS.iter().find(|var| var.name == name).unwrap().check(&lookup)
+    }
+
+    #[test]
+    fn a_well_formed_value_of_every_row_stops_the_start_by_name_and_a_blank_one_does_not() {
+        for var in VARS {
+            assert!(matches!(var.state, State::NotBuilt(_)), "{}", var.name);
+            let value = match var.kind {
+                Kind::Bool => "true",
+                Kind::HostPort { .. } => "127.0.0.1:1",
+                Kind::Duration { .. } => "90s",
+                Kind::Int { .. } => "1",
+                _ => "/somewhere",
+            };
+            let error = check(var.name, value).unwrap_err();
+            assert!(matches!(error, SettingError::NotBuilt { .. }), "{error}");
+            assert!(error.to_string().starts_with(var.name), "{error}");
+            assert_eq!(check(var.name, "  "), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_default_spelled_out_stops_the_start_too() {
+        for (name, value) in [
+            ("SANDBOX_MAX_SESSIONS", "0"),
+            ("SANDBOX_SESSION_IDLE", "0"),
+            ("PLIMSOLL_HARDENED", "false"),
+        ] {
+            assert!(
+                matches!(check(name, value), Err(SettingError::NotBuilt { .. })),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_malformed_session_value_is_named_with_its_text() {
+        for (name, value) in [
+            ("SANDBOX_SESSION_LIFETIME", "30"),
+            ("SANDBOX_SESSION_LIFETIME", "13h"),
+            ("SANDBOX_SESSION_LIFETIME", "500ms"),
+            ("SANDBOX_SESSION_LIFETIME", "0"),
+            ("SANDBOX_SESSION_IDLE", "500ms"),
+            ("SANDBOX_SESSION_IDLE", "13h"),
+            ("SANDBOX_SESSION_IDLE", "1200h"),
+            ("SANDBOX_SESSION_IDLE", "-1s"),
+            ("SANDBOX_SESSION_DISK_MB", "1048577"),
+            ("SANDBOX_SESSION_DISK_MB", "17592186044416"),
+            ("SANDBOX_SESSION_DISK_MB", "-5"),
+            ("SANDBOX_SESSION_POOL", "two"),
+            ("SANDBOX_READY_POOL", "-1"),
+            ("PLIMSOLL_CLIENTS_RELOAD", "yes"),
+            ("SANDBOX_PAID_SECONDS_PER_DAY", "-1"),
+        ] {
+            let error = check(name, value).unwrap_err();
+            assert!(!matches!(error, SettingError::NotBuilt { .. }), "{error}");
+            assert!(error.to_string().starts_with(&format!("{name}={value:?}")), "{error}");
+        }
+    }
+}

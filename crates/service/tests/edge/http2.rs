@@ -1,0 +1,195 @@
+//! HTTP/2 by prior knowledge on the same port.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, Request, Response, StatusCode};
+use tokio::net::TcpStream;
+
+use crate::support::*;
+
+async fn connect(server: &Server) -> SendRequest<Bytes> {
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    client.ready().await.unwrap()
+}
+
+fn request(procedure: &str) -> Request<()> {
+    Request::post(format!("http://a/plimsoll.v1.SandboxService/{procedure}"))
+        .header("content-type", "application/json")
+        .header("plimsoll-request-id", ID)
+        .body(())
+        .unwrap()
+}
+
+async fn whole(response: Response<RecvStream>) -> (StatusCode, HeaderMap, Vec<u8>) {
+    let (parts, mut stream) = response.into_parts();
+    let mut body = Vec::new();
+    while let Some(data) = stream.data().await {
+        let data = data.unwrap();
+        stream.flow_control().release_capacity(data.len()).unwrap();
+        body.extend_from_slice(&data);
+    }
+    (parts.status, parts.headers, body)
+}
+
+#[tokio::test]
+async fn http2_is_served_on_cleartext_by_prior_knowledge() {
+    let server = Server::open().await;
+    let mut client = connect(&server).await;
+    for _ in 0..2 {
+        let (response, mut stream) = client.send_request(request("Run"), false).unwrap();
+        stream.send_data(snippet("1").into(), true).unwrap();
+        let (status, headers, body) = whole(response.await.unwrap()).await;
+        assert_eq!(
+            (status.as_u16(), headers["plimsoll-request-id"].to_str().unwrap()),
+            (200, ID)
+        );
+        assert!(headers.get("plimsoll-not-dispatched").is_none() && headers.get("connection").is_none());
+        assert!(String::from_utf8(body).unwrap().contains("NDIK"));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_before_the_end_of_the_body_is_complete_and_then_resets_the_stream_without_an_error() {
+    let server = Setup::with_tokens().start().await;
+    let mut client = connect(&server).await;
+    let (response, mut stream) = client.send_request(request("Run"), false).unwrap();
+    stream.send_data(Bytes::from_static(b"{"), false).unwrap();
+    let (status, headers, body) = whole(response.await.unwrap()).await;
+    assert_eq!(
+        (status.as_u16(), headers["plimsoll-not-dispatched"].to_str().unwrap()),
+        (401, "permission")
+    );
+    assert!(String::from_utf8(body).unwrap().contains("unauthenticated"));
+    let reset = tokio::time::timeout(Duration::from_secs(2), poll_fn(|cx| stream.poll_reset(cx))).await;
+    assert_eq!(reset.expect("reset within 2 s").unwrap(), Reason::NO_ERROR);
+    // The connection serves the next stream.
+    let mut next = request("Describe");
+    next.headers_mut()
+        .insert("authorization", "Bearer alice-token".parse().unwrap());
+    let (response, mut stream) = client.send_request(next, false).unwrap();
+    stream.send_data(Bytes::from_static(b"{}"), true).unwrap();
+    assert_eq!(response.await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_declared_length_over_8_mib_is_refused_from_the_header_alone() {
+    let server = Server::open().await;
+    let mut client = connect(&server).await;
+    let mut oversize = request("Run");
+    oversize
+        .headers_mut()
+        .insert("content-length", "8388609".parse().unwrap());
+    let (response, _stream) = client.send_request(oversize, false).unwrap();
+    let (status, headers, _) = whole(response.await.unwrap()).await;
+    assert_eq!(
+        (status.as_u16(), headers["plimsoll-not-dispatched"].to_str().unwrap()),
+        (429, "request")
+    );
+}
+
+#[tokio::test]
+async fn a_reset_stream_cancels_its_run_and_leaves_the_others_alone() {
+    let server = Server::open().await;
+    let mut client = connect(&server).await;
+    let (_response, mut stream) = client.send_request(request("Run"), false).unwrap();
+    stream.send_data(snippet("wait").into(), true).unwrap();
+    server.running(1).await;
+    stream.send_reset(Reason::CANCEL);
+    let fake = &server.fake;
+    eventually("the run is cancelled", || {
+        fake.cancelled.load(std::sync::atomic::Ordering::SeqCst) == 1
+    })
+    .await;
+    let (response, mut stream) = client.send_request(request("Describe"), false).unwrap();
+    stream.send_data(Bytes::from_static(b"{}"), true).unwrap();
+    assert_eq!(response.await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn one_connection_has_at_most_128_streams() {
+    let server = Server::open().await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (client, mut connection) = h2::client::handshake(stream).await.unwrap();
+    let mut client = client.ready().await.unwrap();
+    let pings = connection.ping_pong();
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    drop(pings);
+    let (response, mut stream) = client.send_request(request("Describe"), false).unwrap();
+    stream.send_data(Bytes::from_static(b"{}"), true).unwrap();
+    assert_eq!(response.await.unwrap().status(), 200);
+    assert_eq!(client.current_max_send_streams(), 128);
+}
+
+#[tokio::test]
+async fn a_flood_of_resets_ends_the_connection_and_nobody_elses() {
+    let server = Server::open().await;
+    let mut client = connect(&server).await;
+    let mut ended = false;
+    for _ in 0..20_000 {
+        let Ok((_response, mut stream)) = client.send_request(request("Run"), false) else {
+            ended = true;
+            break;
+        };
+        stream.send_reset(Reason::CANCEL);
+        match tokio::time::timeout(Duration::from_secs(2), client.clone().ready()).await {
+            Ok(Ok(ready)) => client = ready,
+            Ok(Err(_)) | Err(_) => {
+                ended = true;
+                break;
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(ended, "20 000 resets went through");
+    assert_eq!(server.ask(post("Describe", "{}")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_flood_of_pings_is_held_back_and_others_are_served() {
+    use tokio::io::AsyncWriteExt as _;
+    let server = Server::open().await;
+    let mut flood = TcpStream::connect(server.address).await.unwrap();
+    flood
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .await
+        .unwrap();
+    let pings = b"\0\0\x08\x06\0\0\0\0\0abcdefgh".repeat(4096);
+    let mut held_back = false;
+    let mut sent = 0_usize;
+    // No answer is ever read, so a server that queued them all would take everything we write.
+    while sent < 256 * 1024 * 1024 {
+        match tokio::time::timeout(Duration::from_secs(1), flood.write(&pings)).await {
+            Ok(Ok(count)) => sent += count,
+            Ok(Err(_)) | Err(_) => {
+                held_back = true;
+                break;
+            }
+        }
+    }
+    assert!(held_back, "{sent} bytes of pings were taken");
+    assert_eq!(server.ask(post("Describe", "{}")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_header_list_over_32_kib_is_answered_431() {
+    let server = Server::open().await;
+    let mut client = connect(&server).await;
+    let mut long = request("Describe");
+    long.headers_mut()
+        .insert("x-long", "a".repeat(40 * 1024).parse().unwrap());
+    let (response, _) = client.send_request(long, true).unwrap();
+    match response.await {
+        Ok(response) => assert_eq!(response.status(), 431),
+        Err(error) => assert!(error.is_reset() || error.is_go_away(), "{error}"),
+    }
+}

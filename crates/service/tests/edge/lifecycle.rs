@@ -1,0 +1,210 @@
+//! Connections: their clocks, their number, and how a listener ends.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use plimsoll_service::edge::{Drain, MetricsSite, Timeouts, serve};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::*;
+
+fn quick() -> Timeouts {
+    Timeouts {
+        header: Duration::from_millis(300),
+        idle: Duration::from_millis(900),
+        ..Timeouts::RPC
+    }
+}
+
+#[tokio::test]
+async fn headers_that_do_not_come_in_time_end_the_connection() {
+    let server = Setup {
+        timeouts: quick(),
+        ..Setup::default()
+    }
+    .start()
+    .await;
+    for sent in [
+        "",
+        "POST /x HTTP/1.1\r\nhost: a\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+    ] {
+        let mut wire = server.connect().await;
+        wire.send(sent).await;
+        let closed = wire.closed().await;
+        assert!(
+            closed > Duration::from_millis(200) && closed < Duration::from_millis(800),
+            "{sent:?}: {closed:?}"
+        );
+    }
+    // Trickling does not extend it.
+    let mut wire = server.connect().await;
+    let start = Instant::now();
+    for byte in "POST /x HTTP/1.1\r\nhost: aaaaaaaaaaaaaaaaaaaaaaa".chars() {
+        wire.send(byte.to_string()).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    wire.closed().await;
+    assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+    assert_eq!(Timeouts::RPC.header, Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn an_idle_connection_lives_for_its_own_time_and_its_next_header_for_the_headers() {
+    let server = Setup {
+        timeouts: quick(),
+        ..Setup::default()
+    }
+    .start()
+    .await;
+    let mut wire = server.connect().await;
+    wire.send(post("Describe", "{}")).await;
+    wire.reply().await;
+    let idle = wire.closed().await;
+    assert!(
+        idle > Duration::from_millis(700) && idle < Duration::from_millis(1500),
+        "{idle:?}"
+    );
+
+    let mut wire = server.connect().await;
+    wire.send(post("Describe", "{}")).await;
+    wire.reply().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    wire.send("POST /x HTTP/1.1\r\n").await;
+    let header = wire.closed().await;
+    assert!(
+        header > Duration::from_millis(200) && header < Duration::from_millis(700),
+        "{header:?}"
+    );
+    assert_eq!(Timeouts::RPC.idle, Duration::from_secs(120));
+}
+
+#[tokio::test]
+async fn a_run_longer_than_the_idle_time_is_answered_and_one_longer_than_the_write_time_is_not() {
+    let timeouts = Timeouts {
+        write: Duration::from_secs(2),
+        ..quick()
+    };
+    let server = Setup {
+        timeouts,
+        ..Setup::default()
+    }
+    .start()
+    .await;
+    let mut wire = server.connect().await;
+    wire.send(post("Run", &snippet("wait"))).await;
+    tokio::time::sleep(Duration::from_millis(1400)).await;
+    server.fake.release.notify_one();
+    assert_eq!(wire.reply().await.status, 200);
+    let mut wire = server.connect().await;
+    let start = Instant::now();
+    wire.send(post("Run", &snippet("wait"))).await;
+    assert!(wire.try_reply().await.is_none());
+    assert!(start.elapsed() > Duration::from_millis(1800), "{:?}", start.elapsed());
+    eventually("the run is cancelled", || {
+        server.fake.cancelled.load(Ordering::SeqCst) == 1
+    })
+    .await;
+    assert_eq!(Timeouts::RPC.write, Duration::from_secs(360));
+}
+
+#[tokio::test]
+async fn at_the_cap_a_new_connection_waits_for_a_place() {
+    let server = Setup {
+        max_connections: 1,
+        ..Setup::default()
+    }
+    .start()
+    .await;
+    let mut first = server.connect().await;
+    first.send(post("Describe", "{}")).await;
+    assert_eq!(first.reply().await.status, 200);
+    let mut second = server.connect().await;
+    second.send(post("Describe", "{}")).await;
+    assert!(
+        tokio::time::timeout(Duration::from_millis(300), second.try_reply())
+            .await
+            .is_err()
+    );
+    drop(first);
+    assert_eq!(second.reply().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_drain_answers_what_is_open_and_takes_nothing_new() {
+    let server = Server::open().await;
+    let (mut idle, mut busy) = (server.connect().await, server.connect().await);
+    idle.send(post("Describe", "{}")).await;
+    idle.reply().await;
+    busy.send(post("Run", &snippet("wait"))).await;
+    server.running(1).await;
+    server.stop.cancel();
+    assert!(idle.closed().await < Duration::from_millis(500));
+    eventually("new connections are refused", || {
+        std::net::TcpStream::connect(server.address).is_err()
+    })
+    .await;
+    server.fake.release.notify_one();
+    assert_eq!(busy.reply().await.status, 200);
+    busy.closed().await;
+    let drained = server.serving.await.unwrap();
+    assert_eq!(drained.forced, 0);
+    assert!(drained.failure.is_none());
+}
+
+#[tokio::test]
+async fn a_drain_cuts_off_what_outlives_its_budget() {
+    let server = Setup {
+        budget: Duration::from_millis(300),
+        ..Setup::default()
+    }
+    .start()
+    .await;
+    let mut busy = server.connect().await;
+    busy.send(post("Run", &snippet("wait"))).await;
+    server.running(1).await;
+    server.stop.cancel();
+    assert!(busy.try_reply().await.is_none());
+    assert_eq!(server.serving.await.unwrap().forced, 1);
+    eventually("the run is cancelled", || {
+        server.fake.cancelled.load(Ordering::SeqCst) == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_metrics_listener_serves_one_page() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    let drain = Drain {
+        stop: stop.clone(),
+        budget: Duration::from_secs(1),
+    };
+    let site = MetricsSite::new(|| "plimsoll_up 1\n".to_owned());
+    let serving = tokio::spawn(serve(listener, site, Timeouts::METRICS, 64, drain));
+    let ask = |request: &'static str| async move {
+        let mut wire = Server {
+            address,
+            ..Server::open().await
+        }
+        .connect()
+        .await;
+        wire.send(request).await;
+        wire.reply().await
+    };
+    let reply = ask("GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    assert_eq!((reply.status, &reply.body[..]), (200, &b"plimsoll_up 1\n"[..]));
+    assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4"));
+    assert_eq!(ask("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.status, 404);
+    let reply = ask("POST /metrics HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n").await;
+    assert_eq!(
+        (reply.status, reply.header("allow"), reply.header("connection")),
+        (405, Some("GET, HEAD"), Some("close"))
+    );
+    assert_eq!(Timeouts::METRICS.request, Duration::from_secs(10));
+    stop.cancel();
+    assert!(serving.await.unwrap().failure.is_none());
+}
