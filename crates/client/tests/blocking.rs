@@ -1,0 +1,73 @@
+//! The client without an async runtime (feature `blocking`).
+
+mod common;
+
+use std::time::Duration;
+
+use plimsoll_client::{CancelToken, ErrorKind, Refusal, RunRequest, Tier, blocking};
+
+/// A daemon on threads of its own, so that the test's thread is free of any runtime.
+fn daemon() -> (tokio::runtime::Runtime, common::Server) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let server = runtime.block_on(common::daemon(|_| ()));
+    (runtime, server)
+}
+
+#[test]
+fn calls_return_when_they_are_done_also_from_many_threads() {
+    let (_runtime, server) = daemon();
+    let client = blocking::Client::from(server.client());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let result = client.run_javascript("1").floor(Tier::Kernel).send().unwrap();
+                assert_eq!(result.stdout_text(), "42\n");
+            });
+        }
+    });
+    client.exchange(RunRequest::javascript("1"), None).unwrap();
+    let refused = client.run_javascript("").any_tier().send().unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.not_dispatched()),
+        (ErrorKind::InvalidRequest, Some(Refusal::Request))
+    );
+    assert_eq!(server.connections(), 5);
+}
+
+#[test]
+fn another_thread_can_cancel() {
+    let (runtime, _unused) = daemon();
+    let server = runtime.block_on(common::Server::raw(|stream| async move {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        drop(stream);
+    }));
+    let client = blocking::Client::from(server.client());
+    let token = CancelToken::new();
+    let other = token.clone();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        other.cancel();
+    });
+    let error = client.run_javascript("1").any_tier().cancel(&token).send().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.not_dispatched()),
+        (ErrorKind::RequestCanceled, None)
+    );
+    thread.join().unwrap();
+}
+
+#[tokio::test]
+async fn inside_an_async_runtime_it_refuses_instead_of_panicking() {
+    let server = common::daemon(|_| ()).await;
+    let client = blocking::Client::from(server.client());
+    let error = client.describe().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.not_dispatched()),
+        (ErrorKind::InvalidOption, Some(Refusal::Request))
+    );
+    assert_eq!(server.connections(), 0);
+}
