@@ -1,0 +1,320 @@
+//! What can be typed: the commands, their options and their help.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use plimsoll_core::Tier;
+
+const EXAMPLES: &str = "\
+Examples:
+  plimsoll run payroll.js                     run a file in a fresh sandbox
+  echo 'console.log(6 * 7)' | plimsoll run -  run what arrives on standard input
+  plimsoll run --floor vm payroll.js          refuse anything weaker than a virtual machine
+  plimsoll doctor                             what this host can prove, and what is missing
+  plimsoll serve --help                       how to serve others";
+
+const RUN_EXAMPLES: &str = "\
+Exit status:
+  the program's own  it ran; 124 means its timeout ended it, 134 that the engine trapped
+  125                nothing ran
+  123                it may have run, and there is no checked answer
+  2                  the command line is wrong
+
+Examples:
+  plimsoll run payroll.js
+  plimsoll run --timeout 500ms --floor process payroll.js
+  plimsoll run --json payroll.js > answer.json
+  PLIMSOLL_TOKEN=… plimsoll run --daemon https://sandbox.example payroll.js
+
+The token of a daemon is read from PLIMSOLL_TOKEN and is never an argument, because every user of this host can read
+the arguments of a process.";
+
+const DESCRIBE_EXAMPLES: &str = "\
+Examples:
+  plimsoll describe
+  plimsoll describe --json
+  PLIMSOLL_TOKEN=… plimsoll describe --daemon https://sandbox.example";
+
+const SERVE_EXAMPLES: &str = "\
+The daemon takes its configuration from the environment only; `plimsoll serve --variables` lists every variable.
+
+Examples:
+  SANDBOX_PROVIDER=wasm PLIMSOLL_CLIENTS_FILE=clients.json plimsoll serve
+  SANDBOX_PROVIDER=wasm PLIMSOLL_INSECURE=1 PLIMSOLL_ADDR=127.0.0.1:8746 plimsoll serve   no authentication: this host only";
+
+const CHECK_EXAMPLES: &str = "\
+Exit status: 0 when the daemon would start with this environment, 1 when it would not.
+
+Examples:
+  SANDBOX_PROVIDER=wasm PLIMSOLL_CLIENTS_FILE=clients.json plimsoll check";
+
+const DOCTOR_EXAMPLES: &str = "\
+Exit status: 0 when at least one tier is proven, 1 when none is.
+
+Examples:
+  plimsoll doctor
+  plimsoll doctor --json";
+
+const BENCH_EXAMPLES: &str = "\
+Each tier this host can prove is measured with `console.log(6*7)` in a fresh sandbox per run: first one run at a time
+for the latencies, then one task per processor for the runs per second.
+
+Examples:
+  plimsoll bench
+  plimsoll bench --json";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  plimsoll completions bash > /etc/bash_completion.d/plimsoll
+  plimsoll completions zsh > ~/.zfunc/_plimsoll
+  plimsoll completions fish > ~/.config/fish/completions/plimsoll.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  plimsoll man > /usr/share/man/man1/plimsoll.1
+  plimsoll man run > /usr/share/man/man1/plimsoll-run.1";
+
+/// Runs other people's code behind a stated wall, and gives a record of what happened.
+#[derive(Debug, Parser)]
+#[command(name = "plimsoll", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one JavaScript program in a fresh sandbox.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Show what a provider states about itself: its tier, what it runs, its limits.
+    #[command(after_help = DESCRIBE_EXAMPLES)]
+    Describe(DescribeArgs),
+    /// Run the daemon, plimsolld.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
+    /// Check the daemon's configuration without starting it.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check,
+    /// Show what this host can prove, tier by tier, and what is missing.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(FormatArgs),
+    /// Measure this host: latency and throughput of each tier it can prove.
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(FormatArgs),
+    /// Print a completion script for a shell.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print a manual page.
+    #[command(after_help = MAN_EXAMPLES)]
+    Man {
+        /// The command to print the page of; without one, that of plimsoll itself.
+        command: Option<String>,
+    },
+}
+
+/// Options of `run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The program: a file, or - for standard input.
+    pub file: PathBuf,
+    /// Where it runs.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Refuse to run behind anything weaker [process, container, kernel, vm].
+    #[arg(long, value_name = "TIER", value_parser = parse_tier)]
+    pub floor: Option<Tier>,
+    /// End the program after this long, e.g. 500ms, 30s, 1m30s; without it, or with 0, the provider's default holds.
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
+    pub timeout: Option<Timeout>,
+    /// Print the whole answer as JSON instead of the program's output: a RunResponse, or a Connect error object.
+    #[arg(long)]
+    pub json: bool,
+    /// Leave out the line about the run on standard error.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Which sandbox is meant: one in this process, or a daemon's.
+#[derive(Args, Debug)]
+pub struct TargetArgs {
+    /// The provider to use in this process; without it SANDBOX_PROVIDER decides, and without that wasm.
+    #[arg(long, value_name = "NAME", conflicts_with = "daemon", value_parser = providers())]
+    pub provider: Option<String>,
+    /// Use a daemon instead of this process; its token comes from PLIMSOLL_TOKEN.
+    #[arg(long, value_name = "URL")]
+    pub daemon: Option<String>,
+    /// Allow http:// to a daemon that is not on this host: anyone on the way can then read the token.
+    #[arg(long, requires = "daemon")]
+    pub insecure_http: bool,
+}
+
+/// Options of `describe`.
+#[derive(Args, Debug)]
+pub struct DescribeArgs {
+    /// What is described.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Print the whole answer as JSON: a DescribeResponse, or a Connect error object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `serve`.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// List every variable the daemon reads, and stop.
+    #[arg(long)]
+    pub variables: bool,
+}
+
+/// Text or JSON.
+#[derive(Args, Debug)]
+pub struct FormatArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A timeout as it travels: whole milliseconds, 0 for the provider's default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// Milliseconds.
+    pub ms: i32,
+}
+
+/// The providers built into this program, and no other name.
+fn providers() -> clap::builder::PossibleValuesParser {
+    plimsoll::registry::PROVIDERS
+        .iter()
+        .map(|entry| entry.name)
+        .collect::<Vec<_>>()
+        .into()
+}
+
+fn parse_tier(text: &str) -> Result<Tier, String> {
+    text.parse()
+        .map_err(|unknown: plimsoll_core::UnknownTier| unknown.to_string())
+}
+
+/// The duration syntax of every variable. What is above the largest number that travels is lowered to it: the provider's
+/// ceiling is far below.
+fn parse_timeout(text: &str) -> Result<Timeout, String> {
+    const NANOS_PER_MS: i64 = 1_000_000;
+    let nanos = plimsoll_core::vars::parse_duration(text.trim())
+        .ok_or("is not a duration: write numbers with a unit of ns, us, ms, s, m or h, e.g. 500ms, 30s or 1m30s")?;
+    match nanos {
+        ..=-1 => Err("is negative: write 0 for the provider's default, or how long the program may run".to_owned()),
+        0 => Ok(Timeout { ms: 0 }),
+        1.. => Ok(Timeout {
+            ms: i32::try_from((nanos / NANOS_PER_MS).max(1)).unwrap_or(i32::MAX),
+        }),
+    }
+}
+
+/// The arguments with single-dash long options (`-floor vm`) spelled with two dashes (spec 20 §1).
+pub fn normalised(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    // Building the tree costs time that almost no command line is worth.
+    let candidate = |arg: &OsString| {
+        arg.to_str()
+            .is_some_and(|text| text.len() > 2 && text.starts_with('-') && !text.starts_with("--"))
+    };
+    if !args.iter().any(candidate) {
+        return args;
+    }
+    let known = long_options(&Cli::command());
+    let mut literal = false;
+    args.into_iter()
+        .enumerate()
+        .map(|(index, arg)| {
+            let text = arg.to_str().unwrap_or_default();
+            literal |= text == "--";
+            match text
+                .strip_prefix('-')
+                .filter(|name| index > 0 && !literal && is_known(name, &known))
+            {
+                Some(_) => OsString::from(format!("-{text}")),
+                None => arg,
+            }
+        })
+        .collect()
+}
+
+/// Short options are one letter, so a longer name after one dash is a long option and nothing else.
+fn is_known(name: &str, known: &[String]) -> bool {
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    name.len() > 1 && known.iter().any(|one| one == name)
+}
+
+fn long_options(command: &clap::Command) -> Vec<String> {
+    let own = command
+        .get_arguments()
+        .filter_map(|arg| arg.get_long())
+        .map(str::to_owned);
+    own.chain(["help".to_owned(), "version".to_owned()])
+        .chain(command.get_subcommands().flat_map(long_options))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_tree_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_timeout_has_a_unit_and_travels_in_milliseconds() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("1m30s", 90_000),
+            ("0", 0),
+            ("1us", 1),
+            (" 2s ", 2_000),
+            ("999h", i32::MAX),
+        ] {
+            assert_eq!(parse_timeout(text), Ok(Timeout { ms }), "{text}");
+        }
+        for text in ["30", "", "-1s", "1d", "soon", "NaN", "1e3s", "99999999999999h"] {
+            parse_timeout(text).expect_err(text);
+        }
+    }
+
+    #[test]
+    fn one_dash_before_a_long_option_is_two() {
+        let given = [
+            "plimsoll",
+            "run",
+            "-floor",
+            "vm",
+            "-timeout=1s",
+            "-q",
+            "-",
+            "-nosuch",
+            "--",
+            "-json",
+        ];
+        let expected = [
+            "plimsoll",
+            "run",
+            "--floor",
+            "vm",
+            "--timeout=1s",
+            "-q",
+            "-",
+            "-nosuch",
+            "--",
+            "-json",
+        ];
+        assert_eq!(normalised(given.map(OsString::from)), expected.map(OsString::from));
+    }
+}

@@ -1,0 +1,137 @@
+//! A failed command: what is printed, as text or as a Connect error object, and the exit code that says whether anything
+//! ran.
+
+use plimsoll_core::{Code, Fault, Reason, Refusal, RunError};
+use plimsoll_wire::ErrorAnswer;
+
+/// Exit code when the command line is wrong.
+pub(crate) const USAGE: u8 = 2;
+
+/// Exit code when nothing ran.
+pub(crate) const NOTHING_RAN: u8 = 125;
+
+/// Exit code when something may have run and there is no checked answer.
+pub(crate) const MAY_HAVE_RUN: u8 = 123;
+
+/// How a command failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    answer: ErrorAnswer,
+    class: Class,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Usage,
+    /// With the word of the reason.
+    NothingRan(&'static str),
+    MayHaveRun,
+}
+
+impl Failure {
+    /// The command line asks for what is not allowed; nothing ran.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            answer: ErrorAnswer::refused(&Refusal::request(message)),
+            class: Class::Usage,
+        }
+    }
+
+    /// Nothing ran, because what would have run it could not be made or reached.
+    pub(crate) fn not_ready(cause: &impl std::fmt::Display) -> Self {
+        Refusal::new(Code::Internal, Reason::Environment, cause.to_string()).into()
+    }
+
+    /// Nothing ran, because there was no program to run.
+    pub(crate) fn no_program(cause: impl Into<String>) -> Self {
+        Refusal::request(cause).into()
+    }
+
+    /// Nothing ran, says a daemon, for a reason that has no word here.
+    pub(crate) fn marked_unknown(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            answer: ErrorAnswer::unmarked(code, message),
+            class: Class::NothingRan("unknown"),
+        }
+    }
+
+    /// It may have run, and there is no answer that stands.
+    pub(crate) fn may_have_run(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            answer: ErrorAnswer::unmarked(code, message),
+            class: Class::MayHaveRun,
+        }
+    }
+
+    /// What the process ends with.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self.class {
+            Class::Usage => USAGE,
+            Class::NothingRan(_) => NOTHING_RAN,
+            Class::MayHaveRun => MAY_HAVE_RUN,
+        }
+    }
+
+    /// The Connect error object.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        self.answer.to_json()
+    }
+
+    /// The line for people.
+    pub(crate) fn line(&self) -> String {
+        let message = self.answer.message();
+        match self.class {
+            Class::Usage => format!("plimsoll: {message}"),
+            Class::NothingRan(reason) => format!("plimsoll: nothing ran ({reason}): {message}"),
+            Class::MayHaveRun => {
+                format!(
+                    "plimsoll: it may have run, there is no checked answer ({}): {message}",
+                    self.answer.code()
+                )
+            }
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            answer: ErrorAnswer::refused(&refusal),
+            class: Class::NothingRan(refusal.reason().as_str()),
+        }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::may_have_run(fault.code(), fault.message())
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::NotDispatched(refusal) => refusal.into(),
+            RunError::MayHaveRun(fault) => fault.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_says_whether_anything_ran() {
+        let refused = Failure::from(Refusal::isolation("the floor is vm"));
+        let lost = Failure::from(Fault::internal("the engine is gone"));
+        let unknown = Failure::marked_unknown(Code::Unavailable, "busy");
+        let usage = Failure::usage("--daemon is not a URL");
+        assert_eq!(
+            [&refused, &lost, &unknown, &usage].map(Failure::exit_code),
+            [125, 123, 125, 2]
+        );
+        insta::assert_snapshot!([&refused, &lost, &unknown, &usage].map(Failure::line).join("\n"));
+        insta::assert_snapshot!(String::from_utf8(refused.to_json()).unwrap());
+    }
+}

@@ -1,0 +1,113 @@
+//! The `plimsoll` command, as a library so that other binaries of the workspace can answer for it.
+//!
+//! Each command is a module that turns arguments and an environment into text and an exit code; this file only chooses
+//! between them. Nothing here starts threads or loads an engine before a command needs it, because the time of a whole
+//! `plimsoll run` is a promise.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+use plimsoll::env::Environment;
+use plimsoll_core::vars::Lookup;
+
+pub mod args;
+mod bench;
+mod describe;
+mod doctor;
+mod failure;
+mod line;
+mod local;
+mod pages;
+mod remote;
+mod run;
+mod serve;
+mod streams;
+
+use args::{Cli, Command};
+use failure::Failure;
+
+/// Runs the command these arguments name (the first is the program's own name) and returns the exit code of the process.
+///
+/// `environment` is read when a command needs it; the daemon hardens its process first.
+pub fn main(args: impl IntoIterator<Item = OsString>, environment: impl FnOnce() -> Environment) -> ExitCode {
+    let cli = match Cli::try_parse_from(args::normalised(args)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to standard output, errors to standard error; a reader who has gone needs neither.
+            let _reader_gone = error.print();
+            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
+    match cli.command {
+        Command::Run(args) => ExitCode::from(run::run(&args, &environment())),
+        Command::Describe(args) => print_or_explain(describe::describe(&args, &environment()), args.json),
+        Command::Serve(args) => serve::serve(&args, environment),
+        Command::Check => serve::check(environment),
+        Command::Doctor(args) => doctor(args.json, &environment()),
+        Command::Bench(args) => print_or_explain(
+            bench::report(&environment(), args.json).map(String::into_bytes),
+            args.json,
+        ),
+        Command::Completions { shell } => print(&pages::completions(shell)),
+        Command::Man { command } => print_or_explain(pages::manual(command.as_deref()), false),
+    }
+}
+
+/// The whole tree of commands, for manual pages and completions.
+fn tree() -> clap::Command {
+    Cli::command()
+}
+
+fn doctor(json: bool, lookup: &dyn Lookup) -> ExitCode {
+    match runtime(false) {
+        Ok(runtime) => {
+            let (text, proven) = runtime.block_on(doctor::report(lookup, json));
+            let printed = print(text.as_bytes());
+            if proven { printed } else { ExitCode::FAILURE }
+        }
+        Err(failure) => explain(&failure, json),
+    }
+}
+
+fn print_or_explain(text: Result<Vec<u8>, Failure>, json: bool) -> ExitCode {
+    match text {
+        Ok(text) => print(&text),
+        Err(failure) => explain(&failure, json),
+    }
+}
+
+fn print(text: &[u8]) -> ExitCode {
+    match streams::stdout(text) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            streams::say(&format!("plimsoll: the output could not be written: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn explain(failure: &Failure, json: bool) -> ExitCode {
+    if json {
+        let mut text = failure.to_json();
+        text.push(b'\n');
+        let _explained_below = streams::stdout(&text);
+    }
+    streams::say(&failure.line());
+    ExitCode::from(failure.exit_code())
+}
+
+/// One thread is enough for one call, and starts fastest. `network` adds what sockets need.
+fn runtime(network: bool) -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time();
+    if network {
+        builder.enable_io();
+    }
+    builder.build().map_err(|error| Failure::not_ready(&error))
+}
+
+/// Whether the user asked for no colours: `NO_COLOR` set to anything but nothing.
+fn no_color(lookup: &dyn Lookup) -> bool {
+    lookup.get("NO_COLOR").is_some_and(|value| !value.is_empty())
+}

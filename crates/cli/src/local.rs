@@ -1,0 +1,92 @@
+//! A sandbox in this process.
+
+use std::ffi::{OsStr, OsString};
+
+use plimsoll_core::vars::Lookup;
+
+/// The environment with a few names answered differently.
+pub(crate) struct Overlay<'a> {
+    below: &'a dyn Lookup,
+    above: Vec<(&'static str, OsString)>,
+}
+
+impl Lookup for Overlay<'_> {
+    fn get(&self, name: &str) -> Option<&OsStr> {
+        let above = self
+            .above
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.as_os_str());
+        above.or_else(|| self.below.get(name))
+    }
+
+    fn entries(&self) -> Vec<(&OsStr, &OsStr)> {
+        let below = self.below.entries();
+        let kept = below
+            .into_iter()
+            .filter(|(name, _)| !self.above.iter().any(|(known, _)| *name == OsStr::new(known)));
+        kept.chain(
+            self.above
+                .iter()
+                .map(|(name, value)| (OsStr::new(*name), value.as_os_str())),
+        )
+        .collect()
+    }
+}
+
+/// The provider of a command: the named one, else the environment's, else wasm. Typing the command is the opt-in; that an
+/// unset `SANDBOX_PROVIDER` runs nothing is the daemon's rule.
+pub(crate) fn with_provider<'a>(named: Option<&str>, below: &'a dyn Lookup) -> Overlay<'a> {
+    let chosen = below
+        .get("SANDBOX_PROVIDER")
+        .is_some_and(|value| !value.to_string_lossy().trim().is_empty());
+    let above = match named {
+        Some(name) => vec![("SANDBOX_PROVIDER", name.into())],
+        None if chosen => Vec::new(),
+        None => vec![("SANDBOX_PROVIDER", "wasm".into())],
+    };
+    Overlay { below, above }
+}
+
+/// As [`with_provider`], with room for one run and no more: the less is reserved, the sooner it starts.
+pub(crate) fn for_one_run<'a>(named: Option<&str>, below: &'a dyn Lookup) -> Overlay<'a> {
+    let mut overlay = with_provider(named, below);
+    overlay.above.push(("SANDBOX_MAX_CONCURRENT", "1".into()));
+    overlay
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll::env::Environment;
+
+    use super::*;
+
+    fn provider(named: Option<&str>, values: &[(&str, &str)]) -> String {
+        let environment = Environment::from_pairs(values.iter().copied());
+        let overlay = with_provider(named, &environment);
+        let entries = overlay.entries();
+        assert_eq!(
+            entries.iter().filter(|(name, _)| *name == "SANDBOX_PROVIDER").count(),
+            1,
+            "{entries:?}"
+        );
+        overlay.get("SANDBOX_PROVIDER").unwrap().to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_option_wins_then_the_environment_then_wasm() {
+        assert_eq!(provider(None, &[]), "wasm");
+        assert_eq!(provider(None, &[("SANDBOX_PROVIDER", " ")]), "wasm");
+        assert_eq!(provider(None, &[("SANDBOX_PROVIDER", "docker")]), "docker");
+        assert_eq!(provider(Some("wasm"), &[("SANDBOX_PROVIDER", "docker")]), "wasm");
+    }
+
+    #[test]
+    fn everything_else_is_the_environments() {
+        let environment = Environment::from_pairs([("SANDBOX_MEMORY_MB", "64"), ("SANDBOX_MAX_CONCURRENT", "9")]);
+        let overlay = for_one_run(None, &environment);
+        assert_eq!(overlay.get("SANDBOX_MEMORY_MB"), Some(OsStr::new("64")));
+        assert_eq!(overlay.get("SANDBOX_MAX_CONCURRENT"), Some(OsStr::new("1")));
+        assert_eq!(overlay.get("HOME"), None);
+    }
+}

@@ -1,0 +1,9 @@
+//! The `plimsoll` binary.
+
+use std::process::ExitCode;
+
+use plimsoll::env::Environment;
+
+fn main() -> ExitCode {
+    plimsoll_cli::main(std::env::args_os(), Environment::of_process)
+}

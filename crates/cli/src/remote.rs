@@ -1,0 +1,141 @@
+//! A daemon's sandbox, through the client that checks every answer.
+
+use std::time::Duration;
+
+use plimsoll_client::{Client, Error, ErrorKind, JavaScriptResult as Checked, Refusal as Mark};
+use plimsoll_core::vars::Lookup;
+use plimsoll_core::{JavaScriptResult, Payload, PayloadEnvironment, Reason, Refusal, RunRequest, RunResult, Tier};
+use plimsoll_record::Answer;
+use plimsoll_wire::pb;
+
+use crate::failure::Failure;
+
+/// Where the token of a daemon comes from. Never an argument: every user of a host can read the arguments of a process.
+const TOKEN: &str = "PLIMSOLL_TOKEN";
+
+/// Runs a prepared request on a daemon.
+pub(crate) async fn run(
+    url: &str,
+    insecure: bool,
+    request: RunRequest,
+    lookup: &dyn Lookup,
+) -> Result<Answer, Failure> {
+    let client = client(url, insecure, lookup)?;
+    let Some(Payload::JavaScript(program)) = request.payload else {
+        return Err(Failure::usage("only JavaScript programs can be run"));
+    };
+    let run = client.run_javascript(program.code);
+    let run = match request.minimum_isolation.parse::<Tier>() {
+        Ok(floor) => run.floor(floor),
+        Err(_) => run.any_tier(),
+    };
+    let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
+    Ok(answer(
+        run.timeout(timeout).send().await.map_err(|error| failure(&error))?,
+    ))
+}
+
+/// What a daemon states about itself, also when it speaks another protocol number.
+pub(crate) async fn describe(url: &str, insecure: bool, lookup: &dyn Lookup) -> Result<pb::DescribeResponse, Failure> {
+    let info = client(url, insecure, lookup)?
+        .describe_unchecked()
+        .await
+        .map_err(|error| failure(&error))?;
+    Ok(pb::DescribeResponse {
+        sandbox: info.provider,
+        isolation: info.isolation,
+        protocol: info.protocol,
+        supports_project: info.supports_project,
+        supports_module: info.supports_module,
+        supports_javascript_grants: info.supports_javascript_grants,
+        supports_project_grants: info.supports_project_grants,
+        supports_sessions: info.supports_sessions,
+        session_lifetime_ms: info.session_lifetime_ms,
+        session_idle_timeout_ms: info.session_idle_timeout_ms,
+        session_environment: environment(info.session_environment).into(),
+        javascript_environment: environment(info.javascript_environment).into(),
+        project_environment: environment(info.project_environment).into(),
+        module_environment: environment(info.module_environment).into(),
+        max_sessions_per_caller: info.max_sessions_per_caller,
+        max_sessions_per_owner: info.max_sessions_per_owner,
+        policy: info.policy,
+        resources: Some(pb::RunResources {
+            memory_mb: info.resources.memory_mb,
+            cpus: info.resources.cpus,
+            pids: info.resources.pids,
+            disk_mb: info.resources.disk_mb,
+            ..pb::RunResources::default()
+        })
+        .into(),
+        ..pb::DescribeResponse::default()
+    })
+}
+
+/// An all-zero environment is an absent one.
+fn environment(stated: PayloadEnvironment) -> Option<pb::PayloadEnvironment> {
+    (stated != PayloadEnvironment::default()).then(|| pb::PayloadEnvironment {
+        identity: stated.identity,
+        max_timeout_ms: stated.max_timeout_ms,
+        software_identity: stated.software_identity,
+        languages: stated.languages,
+        ..pb::PayloadEnvironment::default()
+    })
+}
+
+fn client(url: &str, insecure: bool, lookup: &dyn Lookup) -> Result<Client, Failure> {
+    let mut builder = Client::builder(url).insecure_http(insecure);
+    if let Some(token) = lookup.get(TOKEN) {
+        let token = token
+            .to_str()
+            .ok_or_else(|| Failure::no_program(format!("{TOKEN} is not UTF-8 text")))?;
+        builder = builder.token(token);
+    }
+    builder.build().map_err(|error| match error.kind() {
+        ErrorKind::InvalidBaseUrl => Failure::usage(format!("--daemon: {}", error.message())),
+        ErrorKind::InsecureHttp => Failure::usage(format!(
+            "--daemon: {}; use https, or allow it with --insecure-http",
+            error.message()
+        )),
+        _ => Failure::no_program(format!("{TOKEN}: {}", error.message())),
+    })
+}
+
+/// Whether anything ran is the client's word, never guessed from a code.
+fn failure(error: &Error) -> Failure {
+    let reason = match error.not_dispatched() {
+        None => return Failure::may_have_run(error.code(), error.message()),
+        Some(Mark::Request) => Reason::Request,
+        Some(Mark::Permission) => Reason::Permission,
+        Some(Mark::Protocol) => Reason::Protocol,
+        Some(Mark::Unsupported) => Reason::Unsupported,
+        Some(Mark::Isolation) => Reason::Isolation,
+        Some(Mark::Capacity) => Reason::Capacity,
+        Some(Mark::Environment) => Reason::Environment,
+        Some(_) => return Failure::marked_unknown(error.code(), error.message()),
+    };
+    Refusal::new(error.code(), reason, error.message()).into()
+}
+
+/// The answer as it came, put together again from its checked parts.
+fn answer(checked: Checked) -> Answer {
+    let evidence = checked.evidence;
+    Answer {
+        sandbox: evidence.provider,
+        isolation: evidence.isolation,
+        duration_ms: evidence.duration_ms,
+        record: evidence.record,
+        software_identity: evidence.software_identity,
+        environment: evidence.environment,
+        instance: evidence.instance,
+        diagnostics: evidence.diagnostics,
+        result: Some(RunResult::JavaScript(JavaScriptResult {
+            stdout: checked.stdout,
+            stderr: checked.stderr,
+            exit_code: checked.exit_code,
+            timed_out: checked.timed_out,
+            stdout_truncated: checked.stdout_truncated,
+            stderr_truncated: checked.stderr_truncated,
+            advice: checked.advice,
+        })),
+    }
+}

@@ -1,0 +1,103 @@
+//! What users see: help, pages, and the reports of this host.
+
+use crate::support::plimsoll;
+
+#[test]
+fn help_of_every_command() {
+    for command in [
+        "",
+        "run",
+        "describe",
+        "serve",
+        "check",
+        "doctor",
+        "bench",
+        "completions",
+        "man",
+    ] {
+        let args: Vec<&str> = [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
+        let ran = plimsoll(&args);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{command}");
+        assert!(ran.stdout_text().contains("Examples:"), "{command}");
+        let name = if command.is_empty() { "plimsoll" } else { command };
+        insta::assert_snapshot!(name, ran.stdout_text());
+    }
+}
+
+#[test]
+fn no_command_shows_help_and_is_an_error() {
+    let ran = plimsoll(&[]);
+    assert_eq!((ran.code, ran.stdout_text()), (2, ""));
+    assert!(ran.stderr.contains("Usage: plimsoll"), "{}", ran.stderr);
+}
+
+#[test]
+fn completions_and_pages_go_to_standard_output() {
+    assert!(plimsoll(&["completions", "bash"]).stdout_text().contains("complete"));
+    assert!(plimsoll(&["man"]).stdout_text().contains(".TH plimsoll"));
+    assert!(plimsoll(&["man", "run"]).stdout_text().contains("plimsoll\\-run"));
+    assert_eq!(plimsoll(&["man", "nosuch"]).code, 2);
+}
+
+#[test]
+fn the_doctor_proves_the_process_tier_and_names_what_others_lack() {
+    let ran = plimsoll(&["doctor", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let report: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let tiers = report["tiers"].as_array().unwrap();
+    let words: Vec<_> = tiers.iter().map(|tier| tier["tier"].as_str().unwrap()).collect();
+    assert_eq!(words, ["process", "container", "kernel", "vm"]);
+    assert_eq!(
+        (&tiers[0]["proven"], &tiers[0]["provider"]),
+        (&true.into(), &"wasm".into())
+    );
+    assert!(
+        tiers[0]["environment"]
+            .as_str()
+            .unwrap()
+            .starts_with("quickjs-wasm:sha256:")
+    );
+    for tier in &tiers[1..] {
+        assert_eq!(tier["proven"], false);
+        assert!(
+            tier["missing"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|one| one["fix"].is_string()),
+            "{tier}"
+        );
+    }
+    assert!(
+        plimsoll(&["doctor"])
+            .stdout_text()
+            .starts_with("process    proven: provider wasm, smoke test passed")
+    );
+}
+
+#[test]
+fn the_bench_gives_this_hosts_figures() {
+    let ran = plimsoll(&["bench", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let report: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let tier = &report["tiers"][0];
+    assert_eq!((&tier["tier"], &tier["provider"]), (&"process".into(), &"wasm".into()));
+    let [p50, p99, rate] = ["p50_us", "p99_us", "runs_per_second"].map(|name| tier[name].as_u64().unwrap());
+    assert!(p50 > 0 && p50 <= p99 && rate > 0, "{report}");
+}
+
+#[test]
+fn a_description_is_the_providers_own() {
+    let text = plimsoll(&["describe"]);
+    assert!(
+        text.stdout_text()
+            .starts_with("provider     wasm\ntier         process\nprotocol     4\n"),
+        "{text:?}"
+    );
+    let json = plimsoll(&["describe", "--json"]);
+    let stated: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (&stated["sandbox"], &stated["isolation"]),
+        (&"wasm".into(), &"process".into())
+    );
+}

@@ -1,0 +1,39 @@
+//! What must not compile (DESIGN §1). Each pair differs in one line; the first compiles, so the second fails for that line
+//! and no other reason.
+//!
+//! A floor that was forgotten, or taken back:
+//!
+//! ```
+//! # use plimsoll::{Sandbox, Tier};
+//! async fn stated(sandbox: Sandbox) {
+//!     let _ = sandbox.run_javascript("1").floor(Tier::Vm).send().await;
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use plimsoll::{Sandbox, Tier};
+//! async fn forgotten(sandbox: Sandbox) {
+//!     let _ = sandbox.run_javascript("1").send().await;
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use plimsoll::{Sandbox, Tier};
+//! async fn taken_back(sandbox: Sandbox) {
+//!     let _ = sandbox.run_javascript("1").floor(Tier::Vm).any_tier().send().await;
+//! }
+//! ```
+//!
+//! "It may have run" turned into "nothing ran":
+//!
+//! ```
+//! fn nothing_ran(refusal: plimsoll::Refusal) -> Result<(), plimsoll::Refusal> {
+//!     Err(refusal)?
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! fn nothing_ran(fault: plimsoll::Fault) -> Result<(), plimsoll::Refusal> {
+//!     Err(fault)?
+//! }
+//! ```

@@ -1,0 +1,195 @@
+//! A sandbox inside the embedder's own program.
+
+use std::fmt;
+use std::sync::Arc;
+
+use plimsoll_core::limits::DISPATCH_DEADLINE;
+use plimsoll_core::vars::Lookup;
+use plimsoll_core::{Evidence, Fault, Isolation, Permit, RunError, RunRequest, SoftwareRule, Tier, Validated};
+use plimsoll_record::{Answer, LiveAnswer, verify_live};
+use plimsoll_sandbox::{Received, RunContext, Sandbox as Provider, dispatch, ensure_ready};
+use tokio_util::sync::CancellationToken;
+
+use crate::env::Environment;
+use crate::registry::{self, Choice};
+
+mod builder;
+mod capacity;
+mod error;
+mod run;
+mod snippet;
+
+pub use builder::WasmBuilder;
+use capacity::Slots;
+pub use capacity::{Capacity, CapacityError};
+pub use error::BuildError;
+pub use run::Run;
+pub use snippet::{FloorMissing, FloorStated, Snippet, Stated};
+
+/// A provider that has proven itself, ready to run snippets. Cheap to clone; clones share their capacity.
+///
+/// Every run walks the same corridor as in the daemon: validated, authorized against current evidence, admitted,
+/// dispatched, settled with a record, and here also verified before you see it.
+#[derive(Clone)]
+pub struct Sandbox {
+    provider: Arc<dyn Provider>,
+    slots: Option<Arc<Slots>>,
+}
+
+impl Sandbox {
+    /// Starts configuring the embedded JavaScript provider, tier `process`.
+    pub fn wasm() -> WasmBuilder {
+        WasmBuilder::default()
+    }
+
+    /// The provider that runs nothing and says so: what [`Sandbox::from_env`] gives while no provider is chosen.
+    pub fn disabled() -> Self {
+        Self {
+            provider: Arc::new(plimsoll_sandbox::Disabled),
+            slots: None,
+        }
+    }
+
+    /// The provider the process environment chooses: `SANDBOX_PROVIDER` and the limits beside it, read as the daemon
+    /// reads them. Unset, the sandbox is [`Sandbox::disabled`] and refuses every run.
+    ///
+    /// # Errors
+    /// A malformed variable, or a provider that is not ready.
+    pub async fn from_env() -> Result<Self, BuildError> {
+        Self::from_lookup(&Environment::of_process()).await
+    }
+
+    /// As [`Sandbox::from_env`], from variables of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Sandbox::from_env`].
+    pub async fn from_lookup(lookup: &dyn Lookup) -> Result<Self, BuildError> {
+        for var in registry::VARS.iter().copied().flatten().chain(registry::PLANNED) {
+            var.check(lookup)?;
+        }
+        let choice = Choice::read(lookup)?;
+        let capacity = Capacity::from_lookup(&choice, lookup)?;
+        let provider = choice.build(capacity.slots().unwrap_or(1))?;
+        Self::with_provider(provider).await?.with_capacity(capacity)
+    }
+
+    /// Takes any provider, proves it (preflight, then smoke test) and keeps it.
+    ///
+    /// # Errors
+    /// When the provider is not ready.
+    pub async fn with_provider(provider: Arc<dyn Provider>) -> Result<Self, BuildError> {
+        ensure_ready(&*provider).await?;
+        Ok(Self { provider, slots: None })
+    }
+
+    /// Bounds what runs at once (spec 20 §8.5). A run that does not fit is refused with reason `capacity`, never queued.
+    ///
+    /// # Errors
+    /// When one run alone would not fit.
+    pub fn with_capacity(mut self, capacity: Capacity) -> Result<Self, BuildError> {
+        capacity.check()?;
+        self.slots = Slots::new(capacity).map(Arc::new);
+        Ok(self)
+    }
+
+    /// A JavaScript program. State the floor, then send it:
+    ///
+    /// ```
+    /// # async fn example(sandbox: plimsoll::Sandbox) -> Result<(), plimsoll::RunError> {
+    /// let run = sandbox.run_javascript("console.log(6 * 7)").floor(plimsoll::Tier::Process).send().await?;
+    /// assert_eq!(run.stdout, b"42\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_javascript(&self, code: impl Into<String>) -> Snippet<'_, FloorMissing> {
+        Snippet::new(self, code.into())
+    }
+
+    /// What the provider states about itself right now.
+    pub fn evidence(&self) -> Arc<Evidence> {
+        self.provider.evidence()
+    }
+
+    /// Runs a prepared request exactly as it is; not even the protocol number is filled in.
+    ///
+    /// For tools that hold a whole request already. The floor is the request's own, so an empty one means any tier.
+    /// Dropping the future cancels the run.
+    ///
+    /// # Errors
+    /// [`RunError::NotDispatched`] when nothing ran; [`RunError::MayHaveRun`] after dispatch, also when the settled
+    /// record does not stand.
+    pub async fn exchange(&self, request: RunRequest) -> Result<Answer, RunError> {
+        let received = Received::now();
+        let floor = request.minimum_isolation.parse::<Tier>().ok();
+        let validated = Validated::new(request)?.without_grants()?;
+        let authorized = validated.authorize(&*self.evidence_for(floor).await)?;
+        let permit = self
+            .slots
+            .as_ref()
+            .map_or_else(|| Ok(Permit::new(())), |slots| slots.acquire())?;
+        let cancelled = CancellationToken::new();
+        let _cancel_on_drop = cancelled.clone().drop_guard();
+        let context = RunContext {
+            deadline: received.instant() + DISPATCH_DEADLINE,
+            cancelled,
+        };
+        let settled = dispatch(&*self.provider, authorized.admit(permit), context, received)
+            .await
+            .settle();
+        let answer = settled.answer?;
+        stands(&answer, settled.call.request(), settled.call.rule()).map_err(|broken| {
+            RunError::MayHaveRun(Fault::internal(format!(
+                "the record of this run does not stand: {broken}"
+            )))
+        })?;
+        Ok(answer)
+    }
+
+    /// Current evidence, refreshed by one preflight when the floor is above it: some providers state less than they can
+    /// prove until they have looked (spec 20 §8.5).
+    async fn evidence_for(&self, floor: Option<Tier>) -> Arc<Evidence> {
+        let evidence = self.provider.evidence();
+        if evidence.isolation.meets(floor) {
+            return evidence;
+        }
+        // A failed preflight leaves the evidence as low as it was, and the floor then refuses.
+        let _: Result<(), _> = self.provider.preflight().await;
+        self.provider.evidence()
+    }
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let evidence = self.provider.evidence();
+        out.debug_struct("Sandbox")
+            .field("provider", &evidence.provider)
+            .field("isolation", &evidence.isolation)
+            .field("slots", &self.slots)
+            .finish()
+    }
+}
+
+/// The checks a client makes on an answer (spec 70 §1.6): record, chain fields of a single run, floor.
+fn stands(answer: &Answer, request: &RunRequest, rule: &SoftwareRule) -> Result<(), String> {
+    let live = LiveAnswer {
+        provider: &answer.sandbox,
+        isolation: &answer.isolation,
+        environment: &answer.environment,
+        software_identity: &answer.software_identity,
+        instance: &answer.instance,
+        result: answer.result.as_ref(),
+    };
+    let record = verify_live(request, rule, &live, answer.record.as_ref()).map_err(|fault| fault.to_string())?;
+    if !record.session.is_empty() || record.sequence != 0 || !record.previous_sha256.is_empty() {
+        return Err("a single run's record is not part of a chain".to_owned());
+    }
+    let floor = request.minimum_isolation.parse::<Tier>().ok();
+    if Isolation::from_wire(&record.isolation).meets(floor) {
+        Ok(())
+    } else {
+        Err(format!(
+            "tier {} is below the floor {}",
+            record.isolation, request.minimum_isolation
+        ))
+    }
+}

@@ -1,0 +1,36 @@
+//! Embed plimsoll: a sandbox inside your own program, with no daemon.
+//!
+//! ```no_run
+//! use plimsoll::{Sandbox, Tier};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let sandbox = Sandbox::wasm().memory_mb(64).build().await?;
+//! let run = sandbox.run_javascript("console.log(6 * 7)").floor(Tier::Process).send().await?;
+//! assert_eq!(run.stdout, b"42\n");
+//! println!("ran behind tier {}, record {}", run.tier, run.record.record_sha256);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The floor is part of the call: a run without `.floor(…)` or `.any_tier()` does not compile. A failure is one of two
+//! things, [`RunError::NotDispatched`] (nothing ran, and why) or [`RunError::MayHaveRun`], and nothing turns the second
+//! into the first. What a program does, its own failure and its timeout included, is a [`Run`].
+//!
+//! Beside the sandbox this crate holds what every binary of this workspace starts from: the provider [`registry`], the
+//! process [`env`]ironment and the table of all [`variables`].
+
+#[cfg(doctest)]
+mod compile_fail;
+mod embed;
+pub mod env;
+pub mod registry;
+pub mod variables;
+
+pub use embed::{
+    BuildError, Capacity, CapacityError, FloorMissing, FloorStated, Run, Sandbox, Snippet, Stated, WasmBuilder,
+};
+pub use plimsoll_core::{
+    Code, Diagnostics, Evidence, Fault, FaultKind, Isolation, Limit, Reason, Refusal, RunError, RunRequest,
+    SoftwareRule, Tier, Trap,
+};
+pub use plimsoll_record::{Answer, RunRecord};

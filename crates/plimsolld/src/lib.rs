@@ -1,0 +1,81 @@
+//! The plimsoll daemon: start-up order, signals and drain around the service of `plimsoll-service`.
+//!
+//! Everything local happens before anything that takes time, and everything that can fail happens before the first
+//! request is answered (20 §4.2). The same functions stand behind `plimsolld` and `plimsoll serve`.
+
+mod args;
+mod config;
+mod harden;
+mod help;
+mod listen;
+mod notify;
+mod serve;
+mod signals;
+mod start;
+
+pub use help::{help, reference_page};
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use plimsoll::env::Environment;
+
+use args::Command;
+
+/// Exit code of an unknown argument.
+const USAGE_ERROR: u8 = 2;
+
+/// The daemon's `main`: reads at most one argument and does what it says.
+///
+/// `environment` is called after the process has been hardened, because values may be credentials.
+pub fn main_with(arguments: impl IntoIterator<Item = OsString>, environment: impl FnOnce() -> Environment) -> ExitCode {
+    match args::parse(arguments) {
+        Ok(Command::Serve) => serve(environment),
+        Ok(Command::Check) => check(environment),
+        Ok(Command::Help) => print(&help()),
+        Ok(Command::Version) => print(concat!("plimsolld ", env!("CARGO_PKG_VERSION"), "\n")),
+        Err(error) => {
+            complain(&format!("plimsolld: {error}\n\n{}", help()));
+            ExitCode::from(USAGE_ERROR)
+        }
+    }
+}
+
+/// Serves until a signal or a failed listener. Exit code 0 after a signal, else 1.
+pub fn serve(environment: impl FnOnce() -> Environment) -> ExitCode {
+    start::serve(environment)
+}
+
+/// Checks the whole configuration without binding or starting anything. Exit code 0 or 1; problems go to stderr, one a
+/// line.
+pub fn check(environment: impl FnOnce() -> Environment) -> ExitCode {
+    if let Err(error) = harden::harden() {
+        complain(&format!("plimsolld: {error}\n"));
+        return ExitCode::FAILURE;
+    }
+    match config::Config::read(&environment()) {
+        Ok(config) => {
+            for warning in config.warnings() {
+                complain(&format!("plimsolld: warning: {warning}\n"));
+            }
+            print("the configuration is complete; nothing was started\n")
+        }
+        Err(problems) => {
+            for problem in problems {
+                complain(&format!("plimsolld: {problem}\n"));
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints to stdout. A reader that has gone is not an error of the daemon's.
+fn print(text: &str) -> ExitCode {
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn complain(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}

@@ -1,0 +1,7 @@
+//! `plimsolld`: see `plimsolld -h`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    plimsolld::main_with(std::env::args_os().skip(1), plimsoll::env::Environment::of_process)
+}

@@ -1,0 +1,205 @@
+//! Serving, the background loop, and the one drain (20 §4.3, §13.1).
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::Isolation;
+use plimsoll_service::auth::Throttle;
+use plimsoll_service::corridor::Corridor;
+use plimsoll_service::edge::{self, Drain, Drained, Edge, EdgeParts, MetricsSite, Timeouts};
+use plimsoll_service::limiter::Limiter;
+use plimsoll_service::log::Log;
+use plimsoll_service::metrics::{Metrics, Readings};
+use plimsoll_service::readiness::Readiness;
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::notify::Notify;
+use crate::signals::Signals;
+
+/// How long requests in flight may take to end after the first signal: longer than the longest run and its cleanup.
+const DRAIN: Duration = Duration::from_secs(6 * 60);
+
+/// Scrapers are few (20 §9.3).
+const METRICS_CONNECTIONS: usize = 64;
+
+/// A scrape takes milliseconds; an idle keep-alive connection is not waited for.
+const METRICS_DRAIN: Duration = Duration::from_secs(1);
+
+/// How often the background loop looks.
+const BACKGROUND: Duration = Duration::from_secs(60);
+
+/// What is bound, and how many connections callers may open.
+pub(crate) struct Listeners {
+    pub(crate) rpc: TcpListener,
+    pub(crate) metrics: Option<TcpListener>,
+    /// `None` = no limit known.
+    pub(crate) max_connections: Option<usize>,
+}
+
+/// Why the daemon stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    BySignal,
+    ByListener,
+}
+
+/// Everything that serves, ready to.
+pub(crate) struct Service {
+    edge: Edge,
+    page: MetricsSite,
+    readiness: Readiness,
+    refused_credentials: Arc<Throttle>,
+    proven: Isolation,
+    log: Log,
+}
+
+impl Service {
+    pub(crate) fn new(config: Config, proven: Isolation, log: &Log) -> Self {
+        let Config {
+            limits, sandbox, auth, ..
+        } = config;
+        let metrics = Arc::new(Metrics::default());
+        let limiter = Limiter::new(limits);
+        let readiness = Readiness::new(Arc::clone(&sandbox), log.clone());
+        let refused_credentials = Arc::new(Throttle::new(log.clone(), "credentials refused"));
+        let page = MetricsSite::new({
+            let (metrics, limiter, sandbox, log) =
+                (Arc::clone(&metrics), limiter.clone(), Arc::clone(&sandbox), log.clone());
+            move || {
+                let current = sandbox.evidence().isolation;
+                let (in_flight, log_write_errors) = (limiter.in_flight(), log.write_errors());
+                metrics.render(&Readings {
+                    in_flight,
+                    proven,
+                    current,
+                    log_write_errors,
+                })
+            }
+        });
+        let edge = Edge::new(EdgeParts {
+            handler: Arc::new(Corridor::new(sandbox, limiter, Arc::clone(&metrics), log.clone())),
+            authenticator: Arc::new(auth.into_auth()),
+            ready: Arc::new(readiness.clone()),
+            refused_credentials: Some(Arc::clone(&refused_credentials)),
+            metrics,
+            max_concurrent: limits.max_concurrent,
+        });
+        Self {
+            edge,
+            page,
+            readiness,
+            refused_credentials,
+            proven,
+            log: log.clone(),
+        }
+    }
+
+    /// Serves until a signal or a failed listener, then drains.
+    ///
+    /// # Errors
+    /// A listener cannot be handed to the runtime.
+    pub(crate) async fn run(self, listeners: Listeners, mut signals: Signals, notify: &Notify) -> io::Result<Ended> {
+        let Self {
+            edge,
+            page,
+            readiness,
+            refused_credentials,
+            proven,
+            log,
+        } = self;
+        let (stop_rpc, stop_metrics) = (CancellationToken::new(), CancellationToken::new());
+        let background = tokio::spawn(background(readiness.clone(), Arc::clone(&refused_credentials), proven));
+        let rpc = {
+            let listener = tokio::net::TcpListener::from_std(listeners.rpc)?;
+            let drain = Drain {
+                stop: stop_rpc.clone(),
+                budget: DRAIN,
+            };
+            let cap = listeners.max_connections.unwrap_or(0);
+            spawn(edge::serve(listener, edge, Timeouts::RPC, cap, drain), stop_rpc.clone())
+        };
+        let metrics = match listeners.metrics {
+            Some(listener) => {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                let drain = Drain {
+                    stop: stop_metrics.clone(),
+                    budget: METRICS_DRAIN,
+                };
+                let served = edge::serve(listener, page, Timeouts::METRICS, METRICS_CONNECTIONS, drain);
+                Some(spawn(served, stop_metrics.clone()))
+            }
+            None => None,
+        };
+        let hung_up = || {
+            log.info("SIGHUP ignored: reloading the clients file is not built yet")
+                .send();
+        };
+        let ended = tokio::select! {
+            () = signals.stop(hung_up) => Ended::BySignal,
+            () = stop_rpc.cancelled() => Ended::ByListener,
+            () = stop_metrics.cancelled() => Ended::ByListener,
+        };
+        readiness.drain();
+        stop_rpc.cancel();
+        background.abort();
+        log.info("draining").uint("limit_s", DRAIN.as_secs()).send();
+        if let Err(error) = notify.stopping() {
+            log.warn("the service manager could not be told")
+                .text("error", &error.to_string())
+                .send();
+        }
+        tell_end(rpc.await, "PLIMSOLL_ADDR", &log);
+        stop_metrics.cancel();
+        if let Some(metrics) = metrics {
+            tell_end(metrics.await, "PLIMSOLL_METRICS_ADDR", &log);
+        }
+        refused_credentials.tell();
+        log.info("stopped").send();
+        Ok(ended)
+    }
+}
+
+/// Runs a listener in a task of its own. However it ends, `stop` fires: a listener that fails stops the daemon.
+fn spawn(listener: impl Future<Output = Drained> + Send + 'static, stop: CancellationToken) -> JoinHandle<Drained> {
+    tokio::spawn(async move {
+        let _stop = stop.drop_guard();
+        listener.await
+    })
+}
+
+/// Says how a listener ended where that is not as it should.
+fn tell_end(end: Result<Drained, JoinError>, variable: &str, log: &Log) {
+    let failed = |cause: String| {
+        log.error("a listener failed")
+            .text("variable", variable)
+            .text("error", &cause)
+            .send();
+    };
+    match end {
+        Ok(Drained { forced, failure }) => {
+            if let Some(cause) = failure {
+                failed(cause.to_string());
+            }
+            if forced > 0 {
+                log.error("the drain took too long; connections were closed by force")
+                    .text("variable", variable)
+                    .count("connections", forced)
+                    .send();
+            }
+        }
+        Err(cause) => failed(cause.to_string()),
+    }
+}
+
+/// Once a minute: restores a fallen tier, and tells of refused credentials nobody has heard of yet.
+async fn background(readiness: Readiness, refused_credentials: Arc<Throttle>, proven: Isolation) {
+    loop {
+        tokio::time::sleep(BACKGROUND).await;
+        readiness.restore(proven).await;
+        refused_credentials.tell();
+    }
+}
