@@ -1,0 +1,55 @@
+//! The rows of the table, one function each.
+
+mod deadline;
+mod in_process;
+mod memory;
+mod over_loopback;
+mod start;
+mod whole_process;
+
+use crate::Row;
+use crate::daemon::Program;
+
+/// Options of a whole measurement.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The daemon; without it, the one built beside this program.
+    pub daemon: Option<Program>,
+    /// Runs of the memory row.
+    pub memory_runs: u64,
+    /// How long the load test lasts.
+    pub load: std::time::Duration,
+    /// The `node` to compare with.
+    pub node: std::path::PathBuf,
+}
+
+/// Every row by name, in the order of the table; the load test last.
+pub const NAMES: [&str; 8] = [
+    "in-process",
+    "loopback",
+    "throughput",
+    "start",
+    "memory",
+    "process",
+    "deadline",
+    "load",
+];
+
+/// Measures one row.
+///
+/// # Errors
+/// When it cannot be measured; a figure outside its bar is a [`Row`] that does not hold.
+pub async fn measure(name: &str, options: &Options) -> anyhow::Result<Row> {
+    let daemon = || options.daemon.clone().map_or_else(Program::plimsolld, Ok);
+    match name {
+        "in-process" => in_process::measure().await,
+        "loopback" => over_loopback::latency(&daemon()?).await,
+        "throughput" => over_loopback::throughput(&daemon()?).await,
+        "start" => start::measure(&daemon()?).await,
+        "memory" => memory::measure(&daemon()?, options.memory_runs).await,
+        "process" => whole_process::measure(&options.node),
+        "deadline" => deadline::measure(&daemon()?).await,
+        "load" => crate::load::measure(&daemon()?, options.load).await,
+        other => anyhow::bail!("there is no row {other}; the rows are {}", NAMES.join(", ")),
+    }
+}

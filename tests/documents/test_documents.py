@@ -1,0 +1,105 @@
+"""The repository's documents say only what is true: links resolve, variables exist, promises name their tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACKED = subprocess.run(
+    ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+    cwd=ROOT,
+    capture_output=True,
+    check=True,
+    text=True,
+).stdout.split("\0")
+PAGES = sorted(name for name in TRACKED if name.endswith(".md"))
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+VARIABLE = re.compile(r"\b(?:PLIMSOLL|SANDBOX)_[A-Z][A-Z_]*[A-Z]\b")
+
+# Read by the scripts of this repository, not by the daemon.
+SCRIPT_VARIABLES = {"PLIMSOLL_CACHE"}
+
+# Native engines, whatever would link a file system into the guest, and a second TLS stack. The linter of `./test deny`
+# refuses them too; this test does not depend on it.
+NEVER_LINKED = {
+    "rquickjs",
+    "rquickjs-core",
+    "quick-js",
+    "quickjs_runtime",
+    "boa_engine",
+    "deno_core",
+    "v8",
+    "wasi-common",
+    "wasmtime-wasi",
+    "openssl",
+    "native-tls",
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_resolves(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    targets = [target for target in LINK.findall(text) if "://" not in target]
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        found = (ROOT / page).parent / path if path else ROOT / page
+        assert found.exists(), f"{page} links to {target}, which does not exist"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", found.read_text(), re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in anchors, f"{page} links to #{anchor}, which {path or page} does not have"
+
+
+def test_every_variable_that_a_page_names_is_one_that_the_daemon_knows() -> None:
+    help_text = subprocess.run(
+        [os.environ["PLIMSOLLD"], "--help"], env={}, capture_output=True, check=True, text=True, timeout=30
+    ).stdout
+    known = set(VARIABLE.findall(help_text)) | SCRIPT_VARIABLES
+    assert "SANDBOX_PROVIDER" in known
+    for page in PAGES:
+        unknown = set(VARIABLE.findall((ROOT / page).read_text())) - known
+        assert not unknown, f"{page} names {sorted(unknown)}, which plimsolld does not read"
+
+
+def test_every_variable_of_the_daemon_is_on_the_reference_page() -> None:
+    help_text = subprocess.run(
+        [os.environ["PLIMSOLLD"], "--help"], env={}, capture_output=True, check=True, text=True, timeout=30
+    ).stdout
+    page = (ROOT / "docs/variables.md").read_text()
+    missing = set(VARIABLE.findall(help_text)) - set(VARIABLE.findall(page))
+    assert not missing, f"docs/variables.md does not have {sorted(missing)}"
+
+
+def test_every_promise_names_an_enforcer_that_exists_or_says_that_there_is_none() -> None:
+    rows = re.findall(r"^\|(.+)\|$", (ROOT / "SPECIFICATION.md").read_text(), re.MULTILINE)
+    promises = [row.split("|") for row in rows if not row.startswith((" Promise", " Limit", "-", "--"))]
+    assert len(promises) >= 10
+    for promise in promises:
+        enforcer = promise[-1]
+        files = re.findall(r"`([\w./-]+/[\w./-]*)(?: [\w-]+)?`", enforcer)
+        assert files or "not yet enforced" in enforcer, f"no enforcer: {promise[0].strip()}"
+        for name in files:
+            assert (ROOT / name).exists(), f"the enforcer {name} of {promise[0].strip()!r} does not exist"
+
+
+@pytest.mark.parametrize("lock", ["Cargo.lock", "fuzz/Cargo.lock"])
+def test_no_lock_file_holds_a_crate_that_must_never_be_linked(lock: str) -> None:
+    packages = tomllib.loads((ROOT / lock).read_text())["package"]
+    assert NEVER_LINKED.isdisjoint(package["name"] for package in packages)
+    sources = {package["source"] for package in packages if "source" in package}
+    assert len(sources) == 1, f"more than one source of crates: {sources}"
+
+
+def test_no_program_or_archive_is_committed() -> None:
+    magic = (b"\x7fELF", b"\0asm", b"MZ", b"PK\x03\x04", b"\x1f\x8b", b"\xfd7zXZ", b"!<arch>")
+    for name in filter(None, TRACKED):
+        path = ROOT / name
+        if path.is_file() and not name.startswith("fuzz/corpus/"):
+            assert not path.read_bytes().startswith(magic), f"{name} is a program or an archive"

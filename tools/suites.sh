@@ -1,0 +1,158 @@
+# The suites, in the order they run: cheap and certain ones first. Sourced by `test`. For each suite `about_NAME` says in
+# one line what it proves, and `suite_NAME` runs it.
+# shellcheck shell=bash
+
+SUITES=(tools format lint scripts rust docs deny python node fuzz)
+
+interop=$root/tests/interop
+
+# Tools by one word each, so that a suite can list what it needs.
+need_cargo() { need_rust build; }
+need_cargo_fmt() { need_rust fmt; }
+need_cargo_clippy() { need_rust clippy; }
+need_python_packages() { need_python "$interop/python/requirements.txt"; }
+need_npm_packages() { need_node && need_node_modules "$interop/node"; }
+need_curl() { need_debian curl; }
+need_cpp() { need_debian g++; }
+need_shellcheck() { need_debian shellcheck; }
+ALL_TOOLS=(need_engine_toolchain need_cargo need_cargo_fmt need_cargo_clippy need_node need_npm_packages
+  need_python_packages need_curl need_cpp need_shellcheck need_cargo_deny)
+
+about_tools() { say "every tool the other suites need is here, or is installed now"; }
+suite_tools() {
+  local tool
+  for tool in "${ALL_TOOLS[@]}"; do
+    if $tool; then count_pass "${tool#need_}"; else count_fail "${tool#need_}"; fi
+  done
+}
+
+# with_tools SUITE TOOL...: a suite that is run alone still finds its tools; one that cannot be had fails it by name.
+with_tools() {
+  local suite=$1 tool
+  shift
+  for tool in "$@"; do
+    $tool || {
+      count_fail "$suite: ${tool#need_}"
+      return 1
+    }
+  done
+}
+
+about_format() { say "Rust, Python and TypeScript are formatted"; }
+suite_format() {
+  with_tools format need_cargo_fmt need_npm_packages need_python_packages || return 0
+  check "cargo fmt" cargo fmt --all --check -- --color never
+  check "cargo fmt, fuzz" cargo fmt --manifest-path fuzz/Cargo.toml --check -- --color never
+  check "ruff format" "$python" -m ruff format --no-cache --config "$interop/python/pyproject.toml" --check \
+    "$interop/python" tests/documents
+  check "prettier" "$node" "$interop/node/node_modules/prettier/bin/prettier.cjs" --check "$interop/node"
+}
+
+about_lint() { say "no warning in any Rust target, documentation included"; }
+suite_lint() {
+  with_tools lint need_engine_toolchain need_cargo_clippy || return 0
+  check "cargo clippy" cargo clippy --release --locked --workspace --all-targets -- -D warnings
+  check "cargo doc" env RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --workspace --no-deps
+}
+
+about_scripts() { say "shell, Python, TypeScript and the wire schema pass their linters and type checkers"; }
+suite_scripts() {
+  with_tools scripts need_npm_packages need_python_packages need_shellcheck || return 0
+  local bin=$interop/node/node_modules
+  check "shellcheck" shellcheck --external-sources --check-sourced --source-path="$root" \
+    try test .ci/run fuzz/run benches/run
+  check "ruff" "$python" -m ruff check --no-cache --config "$interop/python/pyproject.toml" \
+    "$interop/python" tests/documents
+  check "mypy --strict" env MYPYPATH="$(python_stubs)" "$python" -m mypy --cache-dir "$cache/mypy" \
+    --config-file "$interop/python/pyproject.toml" "$interop/python" tests/documents
+  check "buf lint" "$bin/@bufbuild/buf-linux-x64/bin/buf" lint proto
+  check "generate TypeScript messages" node_stubs
+  check "tsc" "$node" "$bin/typescript/bin/tsc" --project "$interop/node"
+}
+
+about_rust() { say "the tests of every crate"; }
+suite_rust() {
+  with_tools rust need_engine_toolchain need_cargo need_node || return 0
+  # Suites that compare with node find it in NODE; PATH stays as it is, because the engine's build depends on it.
+  run_cargo_test cargo-test env NODE="$node" cargo test --release --locked --workspace --no-fail-fast
+}
+
+about_docs() { say "links resolve, variables exist, promises name their tests"; }
+suite_docs() {
+  with_tools docs need_python_packages build_daemon || return 0
+  run_pytest documents env PLIMSOLLD="$daemon" "$python" -m pytest -q -p no:cacheprovider tests/documents
+}
+
+about_deny() { say "licences, banned crates and sources of the lock file"; }
+suite_deny() {
+  with_tools deny need_cargo need_cargo_deny || return 0
+  check "cargo deny" "$cargo_deny" --locked check licenses bans sources
+  check "cargo deny, engine sources" "$cargo_deny" --locked --config deny.toml \
+    --manifest-path guest/quickjs/sources/Cargo.toml check -A license-not-encountered licenses sources
+  check "cargo deny, fuzz" "$cargo_deny" --locked --config deny.toml --manifest-path fuzz/Cargo.toml check sources
+  # The advisory database is a repository of its own; where it cannot be fetched there is nothing to compare with.
+  if run_quietly "$cache/log/advisory-database" timeout 60 "$cargo_deny" --locked fetch db; then
+    check "cargo deny, advisories" "$cargo_deny" --locked check --disable-fetch advisories
+  else
+    say "  note  the advisory database cannot be reached from here, so advisories were not compared"
+  fi
+}
+
+about_python() { say "plimsoll-client 0.23.0, grpcio and curl, unmodified, against a running daemon"; }
+suite_python() {
+  with_tools python need_python_packages need_curl build_daemon || return 0
+  run_pytest interop-python env PLIMSOLLD="$daemon" PYTHONPATH="$(python_stubs)" PYTHONDONTWRITEBYTECODE=1 \
+    "$python" -m pytest -q -p no:cacheprovider -c "$interop/python/pyproject.toml" "$interop/python"
+}
+
+about_node() { say "@connectrpc/connect-node over Connect, gRPC and gRPC-Web against a running daemon"; }
+suite_node() {
+  with_tools node need_npm_packages build_daemon || return 0
+  run_logged "$cache/log/node-stubs" node_stubs || {
+    count_fail "node: generating the messages"
+    return 0
+  }
+  run_node_test interop-node env PLIMSOLLD="$daemon" \
+    "$node" --test --test-reporter=tap --test-concurrency=1 "$interop/node/test/*.test.ts"
+}
+
+about_fuzz() { say "the parsers survive hostile bytes"; }
+suite_fuzz() {
+  with_tools fuzz need_engine_toolchain need_cargo need_cpp || return 0
+  local seconds=30 targets target each
+  if [ "${CI:-}" = true ]; then seconds=240; fi
+  if ! run_logged "$cache/log/fuzz-build" fuzz/run --build; then
+    count_fail "fuzz: building the targets"
+    return 0
+  fi
+  mapfile -t targets < <(fuzz/run --list)
+  each=$((seconds / ${#targets[@]}))
+  for target in "${targets[@]}"; do check "fuzz $target, $each s" fuzz/run "$each" "$target"; done
+}
+
+# build_daemon: the release build of plimsolld as `$daemon`.
+build_daemon() {
+  need_engine_toolchain && need_cargo || return 1
+  daemon=$CARGO_TARGET_DIR/release/plimsolld
+  run_logged "$cache/log/build-daemon" cargo build --release --locked -p plimsolld
+}
+
+# python_stubs: the messages that grpcio-tools makes of the wire schema; prints their folder.
+python_stubs() {
+  local folder="$cache/stubs/python"
+  mkdir -p "$folder"
+  "$python" -m grpc_tools.protoc -I proto --python_out="$folder" --pyi_out="$folder" --grpc_python_out="$folder" \
+    plimsoll/v1/plimsoll.proto >&2 && printf '%s' "$folder"
+}
+
+# node_stubs: the messages that protoc-gen-es makes of the wire schema, below the TypeScript suite.
+node_stubs() {
+  (cd "$interop/node" && PATH="$(dirname "$node"):$PATH" node_modules/@bufbuild/buf-linux-x64/bin/buf generate "$root/proto")
+}
+
+# run_quietly LOG COMMAND...: for a question whose "no" is an answer and not a failure.
+run_quietly() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 </dev/null
+}
