@@ -24,6 +24,9 @@ pub const CONNECTIONS: usize = 64;
 /// What memory may grow by.
 const GROWTH_KIB: u64 = 10 * 1024;
 
+/// Longest wait for memory to come back after the last answer.
+const SETTLING: Duration = Duration::from_secs(5);
+
 /// Mismatches kept for the report; the first ones tell the most.
 const KEPT_MISMATCHES: usize = 10;
 
@@ -90,9 +93,22 @@ pub async fn run(program: &Program, lasting: Duration) -> anyhow::Result<Outcome
         outcome.absorb(worker.await??);
     }
     outcome.disagreements = disagreements(&daemon, &outcome.sent).await?;
-    outcome.resident_kib = (before, daemon.resident_kib()?);
+    outcome.resident_kib = (before, settled(&daemon, before).await?);
     daemon.stop()?;
     Ok(outcome)
+}
+
+/// Resident memory once the daemon has been quiet: it gives back what its busiest moment held a second after the last
+/// run. Waits no longer than [`SETTLING`] for that.
+async fn settled(daemon: &Daemon, before: u64) -> anyhow::Result<u64> {
+    let until = Instant::now() + SETTLING;
+    loop {
+        let resident = daemon.resident_kib()?;
+        if resident <= before + GROWTH_KIB || Instant::now() >= until {
+            return Ok(resident);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 pub(crate) async fn measure(program: &Program, lasting: Duration) -> anyhow::Result<Row> {

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use wasmtime::{
-    Enabled, InstanceAllocationStrategy, InstancePre, Linker, ModuleExport, PoolingAllocationConfig, Store, Trap,
-};
+use wasmtime::{Enabled, InstanceAllocationStrategy, ModuleExport, PoolingAllocationConfig, Store, Trap};
 
 pub use crate::capture::Stream;
 pub use crate::guest::IMPORTS;
@@ -16,9 +14,9 @@ pub use crate::host_call::{HostCalls, HostFuture, HostRequest, HostResponse, MAX
 pub use crate::smoke::SmokeFailure;
 
 use crate::capture::Capture;
-use crate::guest::{self, Guest, MODULE, PAGE, Stop};
+use crate::guest::{self, Guest, PAGE, Stop};
 use crate::image_config::image_config;
-use crate::sys;
+use crate::loaded::{Image, Loaded};
 use crate::ticker::Ticker;
 
 /// Every run's wall clock starts here: 2022-01-01T00:00:00Z, in milliseconds since 1970 (spec 40 A3).
@@ -188,6 +186,14 @@ pub enum BuildError {
     Ticker(#[from] std::io::Error),
 }
 
+impl BuildError {
+    /// What wasmtime itself refused.
+    #[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
+    pub(crate) fn runtime(error: wasmtime::Error) -> Self {
+        Self::Runtime(format!("{error:#}"))
+    }
+}
+
 /// Why a run has no report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
@@ -205,16 +211,9 @@ pub enum RunError {
 /// The engine image, loaded and ready to be instantiated. Cheap to share behind an `Arc`; dropping it ends its thread.
 pub struct Engine {
     config: EngineConfig,
-    image: InstancePre<Guest>,
-    exports: Exports,
+    image: Arc<Image>,
     ticker: Ticker,
     slots: Semaphore,
-}
-
-struct Exports {
-    memory: ModuleExport,
-    alloc: ModuleExport,
-    run: ModuleExport,
 }
 
 impl Engine {
@@ -229,25 +228,10 @@ impl Engine {
         if config.slots == 0 {
             return Err(BuildError::NoSlots);
         }
-        let runtime = |error: wasmtime::Error| BuildError::Runtime(format!("{error:#}"));
-        let engine = wasmtime::Engine::new(&runtime_config(config)).map_err(runtime)?;
-        let module = sys::load_image(&engine).map_err(runtime)?;
-        for import in module.imports() {
-            if import.module() != MODULE || !IMPORTS.contains(&import.name()) {
-                return Err(BuildError::Import(format!("{}.{}", import.module(), import.name())));
-            }
-        }
-        let export = |name: &str| {
-            module
-                .get_export_index(name)
-                .ok_or_else(|| BuildError::Runtime(format!("the engine image exports no `{name}`")))
-        };
-        let exports = Exports {
-            memory: export("memory")?,
-            alloc: export("alloc")?,
-            run: export("run")?,
-        };
-        let minimum = module.resources_required().max_initial_memory_size.unwrap_or(0);
+        let engine = wasmtime::Engine::new(&runtime_config(config)).map_err(BuildError::runtime)?;
+        let image = Arc::new(Image::load(engine.clone())?);
+        let required = image.current().module().resources_required();
+        let minimum = required.max_initial_memory_size.unwrap_or(0);
         let minimum = u32::try_from(minimum)
             .unwrap_or(u32::MAX)
             .saturating_add(HEADROOM_PAGES);
@@ -257,14 +241,11 @@ impl Engine {
                 minimum,
             });
         }
-        let mut linker = Linker::new(&engine);
-        guest::define(&mut linker).map_err(runtime)?;
-        let image = linker.instantiate_pre(&module).map_err(runtime)?;
-        let ticker = Ticker::start(engine)?;
+        let quiet = Arc::clone(&image);
+        let ticker = Ticker::start(engine, move || quiet.renew())?;
         Ok(Self {
             config,
             image,
-            exports,
             ticker,
             slots: Semaphore::new(config.slots as usize),
         })
@@ -283,6 +264,7 @@ impl Engine {
     /// Everything the loaded image imports, as `module.name`.
     pub fn imports(&self) -> Vec<String> {
         self.image
+            .current()
             .module()
             .imports()
             .map(|import| format!("{}.{}", import.module(), import.name()))
@@ -314,13 +296,14 @@ impl Engine {
             cancel: spec.cancel,
             host: spec.host,
         };
-        let mut store = Store::new(self.image.module().engine(), guest);
+        let loaded = self.image.current();
+        let mut store = Store::new(loaded.module().engine(), guest);
         store.limiter(|guest| guest);
         store.epoch_deadline_callback(|context| guest::on_tick(context.data()));
         store.set_epoch_deadline(1);
         let _ticking = self.ticker.running();
 
-        let outcome = self.execute(&mut store, spec.code).await;
+        let outcome = execute(&loaded, &mut store, spec.code).await;
         let ended = Instant::now();
         let memory = store.data().memory;
         let peak_memory = memory.map_or(0, |memory| memory.data_size(&store) as u64);
@@ -345,42 +328,6 @@ impl Engine {
             duration: ended - started,
         })
     }
-
-    async fn execute(&self, store: &mut Store<Guest>, code: &str) -> Result<i32, Failure> {
-        let instance_failure = |error: wasmtime::Error| Failure::Instance(format!("{error:#}"));
-        let instance = self.image.instantiate_async(&mut *store).await.map_err(|error| {
-            // A deadline may pass this early too, and is answered like any other.
-            if error.is::<Stop>() {
-                Failure::Guest(error)
-            } else {
-                instance_failure(error)
-            }
-        })?;
-        let memory = instance
-            .get_module_export(&mut *store, &self.exports.memory)
-            .and_then(wasmtime::Extern::into_memory)
-            .ok_or_else(|| Failure::Instance("the engine image exports no memory".into()))?;
-        store.data_mut().memory = Some(memory);
-        let alloc = function::<u32, u32>(&instance, store, &self.exports.alloc)?;
-        let run = function::<(u32, u32, i64, i64), i32>(&instance, store, &self.exports.run)?;
-
-        let length =
-            u32::try_from(code.len()).map_err(|_| Failure::Instance("the program is larger than 4 GiB".into()))?;
-        let at = alloc.call_async(&mut *store, length).await.map_err(Failure::Guest)?;
-        let start = at as usize;
-        let target = memory
-            .data_mut(&mut *store)
-            .get_mut(start..start.saturating_add(code.len()));
-        let Some(target) = target.filter(|_| at != 0) else {
-            return Err(Failure::Instance(
-                "the program does not fit into the run's memory".into(),
-            ));
-        };
-        target.copy_from_slice(code.as_bytes());
-        run.call_async(&mut *store, (at, length, CLOCK_START_MS, RANDOM_SEED))
-            .await
-            .map_err(Failure::Guest)
-    }
 }
 
 impl fmt::Debug for Engine {
@@ -397,6 +344,42 @@ enum Failure {
     Instance(String),
     /// The guest ended abnormally.
     Guest(wasmtime::Error),
+}
+
+/// Instantiates, hands the program over and runs it.
+async fn execute(loaded: &Loaded, store: &mut Store<Guest>, code: &str) -> Result<i32, Failure> {
+    let instance_failure = |error: wasmtime::Error| Failure::Instance(format!("{error:#}"));
+    let instance = loaded.instance.instantiate_async(&mut *store).await.map_err(|error| {
+        // A deadline may pass this early too, and is answered like any other.
+        if error.is::<Stop>() {
+            Failure::Guest(error)
+        } else {
+            instance_failure(error)
+        }
+    })?;
+    let memory = instance
+        .get_module_export(&mut *store, &loaded.memory)
+        .and_then(wasmtime::Extern::into_memory)
+        .ok_or_else(|| Failure::Instance("the engine image exports no memory".into()))?;
+    store.data_mut().memory = Some(memory);
+    let alloc = function::<u32, u32>(&instance, store, &loaded.alloc)?;
+    let run = function::<(u32, u32, i64, i64), i32>(&instance, store, &loaded.run)?;
+
+    let length = u32::try_from(code.len()).map_err(|_| Failure::Instance("the program is larger than 4 GiB".into()))?;
+    let at = alloc.call_async(&mut *store, length).await.map_err(Failure::Guest)?;
+    let start = at as usize;
+    let target = memory
+        .data_mut(&mut *store)
+        .get_mut(start..start.saturating_add(code.len()));
+    let Some(target) = target.filter(|_| at != 0) else {
+        return Err(Failure::Instance(
+            "the program does not fit into the run's memory".into(),
+        ));
+    };
+    target.copy_from_slice(code.as_bytes());
+    run.call_async(&mut *store, (at, length, CLOCK_START_MS, RANDOM_SEED))
+        .await
+        .map_err(Failure::Guest)
 }
 
 fn function<Params: wasmtime::WasmParams, Results: wasmtime::WasmResults>(

@@ -12,6 +12,7 @@ mod capture;
 mod guest;
 mod host_call;
 mod image_config;
+mod loaded;
 mod provider;
 mod smoke;
 mod sys;

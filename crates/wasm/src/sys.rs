@@ -21,21 +21,10 @@ struct Runs {
     runs: &'static [(u64, usize)],
 }
 
-/// Loads the engine image. Fails when the artifact was made for another CPU baseline or other engine settings.
-///
-/// The artifact goes into a sealed memory file first: wasmtime then maps code and memory image straight from it, and
-/// only the pages that are used are ever touched. Loading it from a slice would copy all of it twice, which is most of
-/// what a one-shot `plimsoll run` does.
-pub(crate) fn load_image(engine: &Engine) -> wasmtime::Result<Module> {
-    let file = sealed_artifact()?;
-    // SAFETY: `deserialize_open_file` demands bytes that wasmtime itself produced and that nobody changes while they are
-    // mapped. These are compiled into this binary and come from `Engine::precompile_module` of the same wasmtime version
-    // (one pin in the workspace), run by our build script; the file is ours alone, has no name, and its seals forbid every
-    // later write. wasmtime checks version, target, CPU features and settings before it uses them.
-    unsafe { Module::deserialize_open_file(engine, file) }
-}
-
-fn sealed_artifact() -> std::io::Result<File> {
+/// The engine's artifact in a sealed memory file: wasmtime maps code and memory image straight from it, and only the pages
+/// that are used are ever touched. Loading it from a slice would copy all of it twice, which is most of what a one-shot
+/// `plimsoll run` does.
+pub(crate) fn sealed_artifact() -> std::io::Result<File> {
     let file = File::from(memfd_create(
         c"plimsoll-engine",
         MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
@@ -52,4 +41,15 @@ fn sealed_artifact() -> std::io::Result<File> {
         SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
     )?;
     Ok(file)
+}
+
+/// Maps the artifact. Fails when it was made for another CPU baseline or other engine settings.
+pub(crate) fn load(engine: &Engine, artifact: &File) -> wasmtime::Result<Module> {
+    let file = artifact.try_clone()?;
+    // SAFETY: `deserialize_open_file` demands bytes that wasmtime itself produced and that nobody changes while they are
+    // mapped. `artifact` comes from `sealed_artifact`, the only caller's only source: its bytes are compiled into this
+    // binary and come from `Engine::precompile_module` of the same wasmtime version (one pin in the workspace), run by our
+    // build script; it has no name, and its seals forbid every later write. wasmtime checks version, target, CPU features
+    // and settings before it uses them.
+    unsafe { Module::deserialize_open_file(engine, file) }
 }

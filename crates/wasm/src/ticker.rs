@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wasmtime::Engine;
 
@@ -13,6 +13,12 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// Ticks without a run before the thread sleeps. Above zero, so that a busy daemon's runs never pay for waking it.
 const IDLE_TICKS: u32 = 64;
+
+/// Time without a run after which the process counts as quiet.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Runs at once that leave nothing worth giving back: a caller who sends one after the other keeps finding warm pages.
+const FEW: usize = 2;
 
 /// Owns the thread; it ends when this is dropped.
 #[derive(Debug)]
@@ -24,19 +30,22 @@ pub(crate) struct Ticker {
 #[derive(Debug, Default)]
 struct Shared {
     running: AtomicUsize,
+    /// Most runs at once since the process was last quiet.
+    most: AtomicUsize,
     started: AtomicU64,
     asleep: AtomicBool,
     stop: AtomicBool,
 }
 
 impl Ticker {
-    /// Starts the thread for `engine`.
-    pub(crate) fn start(engine: Engine) -> std::io::Result<Self> {
+    /// Starts the thread for `engine`. `quiet` is called, on it, when nothing has run for a second after more than a few
+    /// runs at once.
+    pub(crate) fn start(engine: Engine, quiet: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let for_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()
             .name("plimsoll-epoch".into())
-            .spawn(move || for_thread.tick(&engine))?;
+            .spawn(move || for_thread.tick(&engine, quiet))?;
         Ok(Self {
             shared,
             thread: Some(thread),
@@ -45,7 +54,10 @@ impl Ticker {
 
     /// Keeps the epoch moving until the guard is dropped.
     pub(crate) fn running(&self) -> Running<'_> {
-        self.shared.running.fetch_add(1, Ordering::SeqCst);
+        let now = self.shared.running.fetch_add(1, Ordering::SeqCst) + 1;
+        if now > FEW {
+            self.shared.most.fetch_max(now, Ordering::Relaxed);
+        }
         self.shared.started.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::SeqCst) {
             self.wake();
@@ -72,11 +84,12 @@ impl Drop for Ticker {
 }
 
 impl Shared {
-    fn tick(&self, engine: &Engine) {
+    fn tick(&self, engine: &Engine, quiet: impl Fn()) {
         let mut idle = 0;
         let mut seen = 0;
         while !self.stop.load(Ordering::SeqCst) {
-            thread::sleep(TICK);
+            // Not a sleep: whoever drops the engine wakes it and need not wait out the tick.
+            thread::park_timeout(TICK);
             engine.increment_epoch();
             let started = self.started.load(Ordering::SeqCst);
             let busy = self.running.load(Ordering::SeqCst) > 0 || started != seen;
@@ -87,8 +100,16 @@ impl Shared {
             }
             // A run that starts now either sees `asleep` and unparks, or was counted before it was set and is seen here.
             self.asleep.store(true, Ordering::SeqCst);
+            let since = Instant::now();
             while self.running.load(Ordering::SeqCst) == 0 && !self.stop.load(Ordering::SeqCst) {
-                thread::park();
+                if self.most.load(Ordering::Relaxed) <= FEW {
+                    thread::park();
+                } else if since.elapsed() >= QUIET {
+                    self.most.store(0, Ordering::Relaxed);
+                    quiet();
+                } else {
+                    thread::park_timeout(QUIET);
+                }
             }
             self.asleep.store(false, Ordering::SeqCst);
             idle = 0;
