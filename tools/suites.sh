@@ -51,7 +51,7 @@ suite_format() {
 about_lint() { say "no warning in any Rust target, documentation included"; }
 suite_lint() {
   with_tools lint need_engine_toolchain need_cargo_clippy || return 0
-  check "cargo clippy" cargo clippy --release --locked --workspace --all-targets -- -D warnings
+  check "cargo clippy" cargo clippy --release --locked --workspace --all-targets --all-features -- -D warnings
   check "cargo doc" env RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --workspace --no-deps
 }
 
@@ -74,7 +74,7 @@ about_rust() { say "the tests of every crate"; }
 suite_rust() {
   with_tools rust need_engine_toolchain need_cargo need_node || return 0
   # Suites that compare with node find it in NODE; PATH stays as it is, because the engine's build depends on it.
-  run_cargo_test cargo-test env NODE="$node" cargo test --release --locked --workspace --no-fail-fast
+  run_cargo_test cargo-test env NODE="$node" cargo test --release --locked --workspace --all-features --no-fail-fast
 }
 
 about_docs() { say "links resolve, variables exist, promises name their tests"; }

@@ -105,6 +105,9 @@ pub enum Command {
     /// Measure this host: latency and throughput of each tier it can prove.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(FormatArgs),
+    /// Print the licences of the works inside the embedded engine
+    Notices,
+
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {

@@ -49,6 +49,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, environment: impl FnOnce()
             bench::report(&environment(), args.json).map(String::into_bytes),
             args.json,
         ),
+        Command::Notices => print(plimsoll::ENGINE_NOTICES.as_bytes()),
         Command::Completions { shell } => print(&pages::completions(shell)),
         Command::Man { command } => print_or_explain(pages::manual(command.as_deref()), false),
     }

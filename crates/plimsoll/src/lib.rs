@@ -34,3 +34,4 @@ pub use plimsoll_core::{
     SoftwareRule, Tier, Trap,
 };
 pub use plimsoll_record::{Answer, RunRecord};
+pub use plimsoll_wasm::NOTICES as ENGINE_NOTICES;

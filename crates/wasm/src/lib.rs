@@ -19,3 +19,6 @@ mod sys;
 mod ticker;
 
 pub use provider::Wasm;
+
+/// Licence notices of the works inside the embedded engine; they ship with every binary that holds it (spec 40 A7).
+pub const NOTICES: &str = include_str!("../../../guest/quickjs/NOTICES.md");
