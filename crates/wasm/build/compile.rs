@@ -39,7 +39,9 @@ const COMMON_FLAGS: [&str; 15] = [
     "-D_GNU_SOURCE",
     // Assertions and dump functions would pull in stdio, and with it WASI imports.
     "-DNDEBUG",
-    "-mbulk-memory",
+    // No bulk memory: one `memory.fill` over all of a run's memory would hold its thread for half a second, and nothing can
+    // interrupt an instruction. The library's loops can be interrupted.
+    "-mno-bulk-memory",
     "-mnontrapping-fptoint",
     "-msign-ext",
     "-fno-strict-aliasing",

@@ -89,6 +89,8 @@ pub struct RunSpec<'a> {
     pub cancel: Option<CancellationToken>,
     /// Answers the program's host calls; without it they get 503.
     pub host: Option<Arc<dyn HostCalls>>,
+    /// Pages of 64 KiB this run may use, where that is less than the engine's own limit.
+    pub memory_pages: Option<u32>,
 }
 
 impl<'a> RunSpec<'a> {
@@ -99,6 +101,7 @@ impl<'a> RunSpec<'a> {
             timeout,
             cancel: None,
             host: None,
+            memory_pages: None,
         }
     }
 }
@@ -290,7 +293,7 @@ impl Engine {
             stdout: Capture::new(self.config.output_cap),
             stderr: Capture::new(self.config.output_cap),
             memory: None,
-            memory_limit: self.config.memory_pages as usize * PAGE,
+            memory_limit: spec.memory_pages.unwrap_or(u32::MAX).min(self.config.memory_pages) as usize * PAGE,
             growth_refused: false,
             deadline,
             cancel: spec.cancel,

@@ -444,6 +444,40 @@ async fn the_smoke_test_passes_quickly() {
     assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
 }
 
+#[tokio::test]
+async fn the_smoke_test_passes_with_all_the_memory_there_is() {
+    for pages in [33_000, 48_000, 65_536] {
+        engine(pages).smoke_test().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_view_of_a_resized_buffer_is_as_long_as_the_buffer() {
+    let shrunk =
+        "const ab = new ArrayBuffer(1 << 20, { maxByteLength: 1 << 24 }); const b = new Uint8Array(ab).fill(120);";
+    let report = run(&format!("{shrunk} b.fill(120); ab.resize(16); process.stdout.write(b)")).await;
+    assert_eq!(
+        (report.stdout.bytes.as_slice(), report.trap),
+        ([120; 16].as_slice(), None)
+    );
+    let grown = run(&format!("{shrunk} ab.resize((1 << 20) + 5); process.stdout.write(b)")).await;
+    assert_eq!(grown.stdout.produced, (1 << 20) + 5);
+    let written =
+        format!("{shrunk} ab.resize(0); console.log(new TextEncoder().encodeInto('B'.repeat(1 << 16), b).written)");
+    assert_eq!(prints(&written).await, "0\n");
+}
+
+#[tokio::test]
+async fn filling_all_of_memory_can_be_interrupted() {
+    let code = "const a = new Uint8Array(200e6).fill(1); for (;;) a.copyWithin(1, 0)";
+    let report = engine(4096)
+        .run(RunSpec::new(code, Duration::from_millis(900)))
+        .await
+        .unwrap();
+    assert!(report.timed_out);
+    assert!(report.duration < Duration::from_millis(1100), "{:?}", report.duration);
+}
+
 #[test]
 fn the_image_imports_exactly_our_functions() {
     let mut imports = engine(4096).imports();
