@@ -13,6 +13,7 @@ use plimsoll_service::limiter::Limiter;
 use plimsoll_service::log::Log;
 use plimsoll_service::metrics::{Metrics, Readings};
 use plimsoll_service::readiness::Readiness;
+use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -58,7 +59,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(config: Config, proven: Isolation, log: &Log) -> Self {
+    pub(crate) fn new(config: Config, proven: Isolation, log: &Log, runs: Handle) -> Self {
         let Config {
             limits, sandbox, auth, ..
         } = config;
@@ -81,7 +82,7 @@ impl Service {
             }
         });
         let edge = Edge::new(EdgeParts {
-            handler: Arc::new(Corridor::new(sandbox, limiter, Arc::clone(&metrics), log.clone())),
+            handler: Arc::new(Corridor::new(sandbox, limiter, Arc::clone(&metrics), log.clone(), runs)),
             authenticator: Arc::new(auth.into_auth()),
             ready: Arc::new(readiness.clone()),
             refused_credentials: Some(Arc::clone(&refused_credentials)),

@@ -12,6 +12,7 @@ use plimsoll_sandbox::{ProviderFault, ensure_ready};
 use plimsoll_service::auth::Mode;
 use plimsoll_service::log::{Log, cut};
 use plimsoll_service::settings::{ADDR, METRICS_ADDR, MIN_ISOLATION, NOTIFY_SOCKET, log_format};
+use tokio::runtime::Handle;
 
 use crate::config::Config;
 use crate::harden::{self, HardenError};
@@ -78,15 +79,21 @@ fn start(environment: Environment, log: &Log) -> Result<Ended, Vec<StartError>> 
     // Wipes what was read; the kernel's own copy is unreadable since the process was hardened.
     drop(environment);
     let listeners = bind(&config).map_err(|error| one(error.into()))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| one(error.into()))?;
-    let ended = runtime
-        .block_on(prove_and_serve(config, listeners, notify, log))
+    let runtime = |name: &str| {
+        tokio::runtime::Builder::new_multi_thread()
+            .thread_name(name)
+            .enable_all()
+            .build()
+            .map_err(|error| one(error.into()))
+    };
+    // Two, so that guests that compute keep nobody from being heard: the kernel shares the processors between them.
+    let (listening, running) = (runtime("plimsoll-serve")?, runtime("plimsoll-run")?);
+    let ended = listening
+        .block_on(prove_and_serve(config, listeners, notify, log, running.handle()))
         .map_err(one);
     // What is still running was given its time in the drain.
-    runtime.shutdown_background();
+    running.shutdown_background();
+    listening.shutdown_background();
     ended
 }
 
@@ -106,6 +113,7 @@ async fn prove_and_serve(
     (rpc, metrics): (TcpListener, Option<TcpListener>),
     notify: Notify,
     log: &Log,
+    runs: &Handle,
 ) -> Result<Ended, StartError> {
     let signals = Signals::install()?;
     ensure_ready(&*config.sandbox).await?;
@@ -117,7 +125,7 @@ async fn prove_and_serve(
         max_connections: harden::max_connections(),
     };
     say_listening(&config, &listeners, proven, log)?;
-    let service = Service::new(config, proven, log);
+    let service = Service::new(config, proven, log, runs.clone());
     if let Err(error) = notify.ready() {
         log.warn("the service manager could not be told")
             .text("error", &error.to_string())

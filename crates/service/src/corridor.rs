@@ -10,6 +10,7 @@ use std::sync::Arc;
 use plimsoll_core::{Authorized, Evidence, Fault, Permit, Refusal, RunError, RunRequest, Validated};
 use plimsoll_record::Answer;
 use plimsoll_sandbox::{BoxFuture, RunContext, Sandbox, Settled, dispatch};
+use tokio::runtime::Handle;
 
 use crate::audit;
 use crate::handler::{CallContext, Handler};
@@ -26,16 +27,19 @@ struct Rooms {
     limiter: Limiter,
     metrics: Arc<Metrics>,
     log: Log,
+    runs: Handle,
 }
 
 impl Corridor {
-    /// A corridor to one provider.
-    pub fn new(sandbox: Arc<dyn Sandbox>, limiter: Limiter, metrics: Arc<Metrics>, log: Log) -> Self {
+    /// A corridor to one provider. `runs` is the runtime that calls run on: another one than that of the listeners, because a
+    /// guest that computes holds its thread for a while, and no caller may thereby keep others from being heard.
+    pub fn new(sandbox: Arc<dyn Sandbox>, limiter: Limiter, metrics: Arc<Metrics>, log: Log, runs: Handle) -> Self {
         Self(Arc::new(Rooms {
             sandbox,
             limiter,
             metrics,
             log,
+            runs,
         }))
     }
 
@@ -48,7 +52,8 @@ impl Corridor {
 
         // Dropping this future (the caller hung up) fires the token; the task goes on until the call is settled.
         let hung_up = context.cancelled.clone().drop_guard();
-        let task = tokio::spawn(async move {
+        let runs = self.0.runs.clone();
+        let task = runs.spawn(async move {
             let run = RunContext {
                 deadline: context.deadline.unwrap_or_else(|| context.received.instant() + FAR),
                 cancelled: context.cancelled,

@@ -141,7 +141,13 @@ impl House {
         let lines = Lines::default();
         let log = Log::new(Format::Json, lines.clone()).unwrap();
         let sandbox: Arc<dyn Sandbox> = provider.clone();
-        let corridor = Corridor::new(sandbox, limiter.clone(), Arc::clone(&metrics), log.clone());
+        let corridor = Corridor::new(
+            sandbox,
+            limiter.clone(),
+            Arc::clone(&metrics),
+            log.clone(),
+            tokio::runtime::Handle::current(),
+        );
         Self {
             corridor,
             provider,
