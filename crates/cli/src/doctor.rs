@@ -33,7 +33,7 @@ struct Missing {
 /// Facts about the host that decide what it could ever prove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Host {
-    cgroup_v2: bool,
+    cgroups: bool,
     engine_socket: bool,
     runsc: bool,
     kvm: Kvm,
@@ -91,10 +91,10 @@ fn unbuilt(tier: Tier, host: &Host) -> Report {
         fix: "run on a daemon that has one: plimsoll run --daemon URL",
     }];
     if tier != Tier::Vm {
-        if !host.cgroup_v2 {
+        if !host.cgroups {
             missing.push(Missing {
-                what: "cgroup v2 (no /sys/fs/cgroup/cgroup.controllers)".to_owned(),
-                fix: "boot with systemd.unified_cgroup_hierarchy=1",
+                what: "control groups (neither version is mounted on /sys/fs/cgroup)".to_owned(),
+                fix: "mount them, as every init system does",
             });
         }
         if !host.engine_socket {
@@ -134,7 +134,10 @@ impl Host {
     fn look(lookup: &dyn Lookup) -> Self {
         let path = lookup.get("PATH").map(std::ffi::OsStr::to_owned).unwrap_or_default();
         Self {
-            cgroup_v2: Path::new("/sys/fs/cgroup/cgroup.controllers").exists(),
+            // Version 2, or the memory controller of version 1: a container engine can bound memory with either.
+            cgroups: ["cgroup.controllers", "memory"]
+                .iter()
+                .any(|name| Path::new("/sys/fs/cgroup").join(name).exists()),
             engine_socket: std::os::unix::net::UnixStream::connect("/var/run/docker.sock").is_ok(),
             runsc: std::env::split_paths(&path).any(|folder| folder.join("runsc").is_file()),
             kvm: match fs_err::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
@@ -188,7 +191,7 @@ mod tests {
     use super::*;
 
     const BARE: Host = Host {
-        cgroup_v2: false,
+        cgroups: false,
         engine_socket: false,
         runsc: false,
         kvm: Kvm::Absent,
@@ -213,7 +216,7 @@ mod tests {
     #[test]
     fn a_well_equipped_host_lacks_only_the_provider() {
         let host = Host {
-            cgroup_v2: true,
+            cgroups: true,
             engine_socket: true,
             runsc: true,
             kvm: Kvm::Usable,

@@ -17,7 +17,7 @@
 //! into the first. What a program does, its own failure and its timeout included, is a [`Run`].
 //!
 //! Beside the sandbox this crate holds what every binary of this workspace starts from: the provider [`registry`], the
-//! process [`env`]ironment and the table of all [`variables`].
+//! process environment ([`mod@env`]) and the table of all [`variables`].
 
 #[cfg(doctest)]
 mod compile_fail;
