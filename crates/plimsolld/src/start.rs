@@ -79,21 +79,18 @@ fn start(environment: Environment, log: &Log) -> Result<Ended, Vec<StartError>> 
     // Wipes what was read; the kernel's own copy is unreadable since the process was hardened.
     drop(environment);
     let listeners = bind(&config).map_err(|error| one(error.into()))?;
-    let runtime = |name: &str| {
-        tokio::runtime::Builder::new_multi_thread()
-            .thread_name(name)
-            .enable_all()
-            .build()
-            .map_err(|error| one(error.into()))
-    };
-    // Two, so that guests that compute keep nobody from being heard: the kernel shares the processors between them.
-    let (listening, running) = (runtime("plimsoll-serve")?, runtime("plimsoll-run")?);
-    let ended = listening
-        .block_on(prove_and_serve(config, listeners, notify, log, running.handle()))
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // Guests that compute give their thread back every millisecond; the listeners are looked at each time they do, and
+        // not, as by default, every 61st time. Without this one caller makes everybody else's answers wait.
+        .event_interval(1)
+        .build()
+        .map_err(|error| one(error.into()))?;
+    let ended = runtime
+        .block_on(prove_and_serve(config, listeners, notify, log, runtime.handle()))
         .map_err(one);
     // What is still running was given its time in the drain.
-    running.shutdown_background();
-    listening.shutdown_background();
+    runtime.shutdown_background();
     ended
 }
 

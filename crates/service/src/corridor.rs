@@ -31,8 +31,8 @@ struct Rooms {
 }
 
 impl Corridor {
-    /// A corridor to one provider. `runs` is the runtime that calls run on: another one than that of the listeners, because a
-    /// guest that computes holds its thread for a while, and no caller may thereby keep others from being heard.
+    /// A corridor to one provider. `runs` is the runtime that calls run on; it must look at its listeners each time a guest
+    /// gives its thread back (`event_interval`), or one that computes keeps others from being heard.
     pub fn new(sandbox: Arc<dyn Sandbox>, limiter: Limiter, metrics: Arc<Metrics>, log: Log, runs: Handle) -> Self {
         Self(Arc::new(Rooms {
             sandbox,
