@@ -17,7 +17,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         reason = "Cargo states OUT_DIR only as an environment variable"
     )]
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    // Asked at run time: a build folder shared by two clones also shares the compiled script.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "Cargo states CARGO_MANIFEST_DIR only as an environment variable"
+    )]
+    let manifest_dir = std::env::var("CARGO_MANIFEST_DIR")?;
+    let root = Path::new(&manifest_dir).join("../../proto");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed={}", root.join(SCHEMA).display());
     // Read by the code generator.
