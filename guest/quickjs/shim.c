@@ -6,374 +6,36 @@
  */
 #include "shim.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
-#include <time.h>
 
-#define IMPORT(name) __attribute__((import_module("plimsoll"), import_name(name)))
 #define EXPORT(name) __attribute__((export_name(name)))
-
-/* `fd` is 1 or 2. The host keeps the first bytes of each stream and counts the rest. */
-IMPORT("write") void host_write(int32_t fd, const void *data, size_t length);
-/* High half: HTTP status; low half: bytes written at `response`. */
-IMPORT("host_call") int64_t host_call(const void *request, size_t request_length, void *response, size_t capacity);
-/* Ends the run from any depth; no guest code runs after it. */
-IMPORT("exit") _Noreturn void host_exit(int32_t code);
 
 /* The JavaScript stack lives in the linear stack, bounded well inside what the linker reserves (build/compile.rs), so that
  * every overflow is a RangeError; the remainder is for the C code below the last check. */
 #define STACK_LIMIT (4 * 1024 * 1024)
 /* A collection walks, and so copies, every page of the snapshot: small runs must never reach the first one. */
 #define FIRST_COLLECTION (24u * 1024 * 1024)
+/* Places in the table of modules. */
+enum { PROGRAM_ENTRY, KERNEL_ENTRY };
 /* Given back to the allocator when an error has to be printed, so that "out of memory" can be said. */
 #define RESERVE (256 * 1024)
-#define RESPONSE_CAPACITY (4 * 1024 * 1024)
 
 static JSRuntime *runtime;
-static JSContext *context;
+static JSContext *context; /* the program's realm */
+/* The realm of what must work whatever a program does to its own intrinsics: printing and the event loop. */
+static JSContext *kernel;
 static JSContext *compiler; /* compiles image modules; gone in the snapshot */
 static void *reserve;
 /* Thrown when there is no memory left to make an error (patches/zz-engine-memory-error.patch). */
 JSValue plimsoll_memory_error;
 
-static bool running; /* false while the image is built */
-static int64_t start_ms;
-static int64_t elapsed_ms;
-static uint64_t random_state;
-static const char *program; /* the text being run, for error reports */
-static size_t program_length;
-
-static JSValue idle_hook, uncaught_hook, exit_hook, import_hook, tick_hook;
-
-/* --- clock and randomness ------------------------------------------------------------------------------------------ */
-
-int64_t plimsoll_clock_read(void)
-{
-    return running ? elapsed_ms++ : 0;
-}
-
-/* The engine and libc ask for time through these two; defining them here keeps libc's own, which import WASI, out. */
-int gettimeofday(struct timeval *restrict tv, void *restrict zone)
-{
-    int64_t now = start_ms + plimsoll_clock_read();
-    (void)zone;
-    tv->tv_sec = now / 1000;
-    tv->tv_usec = (now % 1000) * 1000;
-    return 0;
-}
-
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-    int64_t now = plimsoll_clock_read();
-    if (id == CLOCK_REALTIME)
-        now += start_ms;
-    ts->tv_sec = now / 1000;
-    ts->tv_nsec = (now % 1000) * 1000000;
-    return 0;
-}
-
-/* SplitMix64. */
-static uint64_t random_next(void)
-{
-    uint64_t z = random_state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-void plimsoll_random_fill(uint8_t *out, size_t length)
-{
-    while (length > 0) {
-        uint64_t word = random_next();
-        size_t part = length < sizeof word ? length : sizeof word;
-        memcpy(out, &word, part);
-        out += part;
-        length -= part;
-    }
-}
-
-/* --- natives ------------------------------------------------------------------------------------------------------- */
-
-/* UTF-8 of a string, lone surrogates replaced. QuickJS writes a lone surrogate as three bytes ED A0..BF xx, which is as
- * long as U+FFFD; only a converted copy can hold them, so it may be changed in place. */
-static const char *utf8_of(JSContext *ctx, JSValueConst value, size_t *length)
-{
-    const char *text = JS_ToCStringLen(ctx, length, value);
-    if (!text)
-        return NULL;
-    char *at = (char *)text, *end = at + *length;
-    while (end - at >= 3 && (at = memchr(at, 0xed, end - at - 2))) {
-        if ((uint8_t)at[1] >= 0xa0) {
-            memcpy(at, "\xef\xbf\xbd", 3);
-        }
-        at += 3;
-    }
-    return text;
-}
-
-static JSValue native_write(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    int32_t fd;
-    size_t length;
-    (void)self;
-    (void)argc;
-    if (JS_ToInt32(ctx, &fd, argv[0]))
-        return JS_EXCEPTION;
-    if (JS_IsString(argv[1])) {
-        const char *text = utf8_of(ctx, argv[1], &length);
-        if (!text)
-            return JS_EXCEPTION;
-        host_write(fd, text, length);
-        JS_FreeCString(ctx, text);
-    } else {
-        uint8_t *bytes = JS_GetUint8Array(ctx, &length, argv[1]);
-        if (!bytes)
-            return JS_EXCEPTION;
-        host_write(fd, bytes, length);
-    }
-    return JS_UNDEFINED;
-}
-
-static JSValue native_now(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    (void)self;
-    (void)argc;
-    (void)argv;
-    return JS_NewNumber(ctx, (double)(start_ms + plimsoll_clock_read()));
-}
-
-static JSValue native_monotonic(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    (void)self;
-    (void)argc;
-    (void)argv;
-    return JS_NewNumber(ctx, (double)plimsoll_clock_read());
-}
-
-static JSValue native_peek(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    (void)self;
-    (void)argc;
-    (void)argv;
-    return JS_NewNumber(ctx, (double)elapsed_ms);
-}
-
-static JSValue native_advance(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    double ms;
-    (void)self;
-    (void)argc;
-    if (JS_ToFloat64(ctx, &ms, argv[0]))
-        return JS_EXCEPTION;
-    /* 2^52 ms is far past the last instant a Date can name. */
-    if (running && ms > 0)
-        elapsed_ms += (int64_t)ceil(fmin(ms, 0x1p52));
-    return JS_UNDEFINED;
-}
-
-static JSValue native_random_fill(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    size_t length;
-    (void)self;
-    (void)argc;
-    uint8_t *bytes = JS_GetUint8Array(ctx, &length, argv[0]);
-    if (!bytes)
-        return JS_EXCEPTION;
-    plimsoll_random_fill(bytes, length);
-    return JS_DupValue(ctx, argv[0]);
-}
-
-static JSValue math_random(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    (void)self;
-    (void)argc;
-    (void)argv;
-    return JS_NewFloat64(ctx, (double)(random_next() >> 11) * 0x1p-53);
-}
-
-static JSValue native_exit(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    int32_t code;
-    (void)self;
-    (void)argc;
-    if (JS_ToInt32(ctx, &code, argv[0]))
-        return JS_EXCEPTION;
-    host_exit(code & 0xff);
-}
-
-/* One setter serves all hooks; `magic` picks the slot. */
-enum { HOOK_IDLE, HOOK_UNCAUGHT, HOOK_EXIT, HOOK_IMPORT, HOOK_TICK };
-
-static JSValue native_set_hook(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv, int magic)
-{
-    JSValue *slots[] = { &idle_hook, &uncaught_hook, &exit_hook, &import_hook, &tick_hook };
-    (void)self;
-    (void)argc;
-    if (!JS_IsFunction(ctx, argv[0]))
-        return JS_ThrowTypeError(ctx, "a hook must be a function");
-    JS_FreeValue(ctx, *slots[magic]);
-    *slots[magic] = JS_DupValue(ctx, argv[0]);
-    return JS_UNDEFINED;
-}
-
-static JSValue native_host_call(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    size_t length;
-    (void)self;
-    (void)argc;
-    if (!JS_IsString(argv[0]))
-        return JS_ThrowTypeError(ctx, "the host call takes one string");
-    const char *request = utf8_of(ctx, argv[0], &length);
-    if (!request)
-        return JS_EXCEPTION;
-    char *response = malloc(RESPONSE_CAPACITY);
-    if (!response) {
-        JS_FreeCString(ctx, request);
-        return JS_ThrowOutOfMemory(ctx);
-    }
-    int64_t answer = host_call(request, length, response, RESPONSE_CAPACITY);
-    JS_FreeCString(ctx, request);
-    uint32_t status = (uint32_t)((uint64_t)answer >> 32);
-    uint32_t body_length = (uint32_t)answer;
-    if (status < 100 || status > 599 || body_length > RESPONSE_CAPACITY) {
-        free(response);
-        return JS_ThrowInternalError(ctx, "the host answered outside the host-call contract");
-    }
-    JSValue body = JS_NewStringLen(ctx, response, body_length);
-    free(response);
-    if (JS_IsException(body))
-        return body;
-    JSValue result = JS_NewObject(ctx);
-    JS_DefinePropertyValueStr(ctx, result, "status", JS_NewInt32(ctx, (int32_t)status), JS_PROP_C_W_E);
-    JS_DefinePropertyValueStr(ctx, result, "body", body, JS_PROP_C_W_E);
-    return result;
-}
-
-static JSValue native_digest(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    uint8_t out[64];
-    size_t length;
-    (void)self;
-    (void)argc;
-    const char *name = JS_ToCString(ctx, argv[0]);
-    if (!name)
-        return JS_EXCEPTION;
-    uint8_t *data = JS_GetUint8Array(ctx, &length, argv[1]);
-    if (!data) {
-        JS_FreeCString(ctx, name);
-        return JS_EXCEPTION;
-    }
-    size_t written = plimsoll_digest(name, data, length, out);
-    JSValue result = written ? JS_NewUint8ArrayCopy(ctx, out, written)
-                             : JS_ThrowTypeError(ctx, "no digest named '%s'", name);
-    JS_FreeCString(ctx, name);
-    return result;
-}
-
-static JSValue native_source(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    (void)self;
-    (void)argc;
-    (void)argv;
-    return program ? JS_NewStringLen(ctx, program, program_length) : JS_UNDEFINED;
-}
-
-static JSValue native_utf8_encode(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    size_t length;
-    (void)self;
-    (void)argc;
-    const char *text = utf8_of(ctx, argv[0], &length);
-    if (!text)
-        return JS_EXCEPTION;
-    JSValue result = JS_NewUint8ArrayCopy(ctx, (const uint8_t *)text, length);
-    JS_FreeCString(ctx, text);
-    return result;
-}
-
-/* The decoder of the Encoding Standard: a bad sequence is replaced up to, not including, the first byte that cannot belong
- * to it. */
-static JSValue native_utf8_decode(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
-{
-    size_t length, i = 0, n = 0;
-    (void)self;
-    (void)argc;
-    const uint8_t *in = JS_GetUint8Array(ctx, &length, argv[0]);
-    if (!in)
-        return JS_EXCEPTION;
-    bool fatal = JS_ToBool(ctx, argv[1]) == 1;
-    while (i < length && in[i] < 0x80)
-        i++;
-    if (i == length)
-        return JS_NewStringLen(ctx, (const char *)in, length);
-    uint16_t *out = malloc(length * sizeof *out);
-    if (!out)
-        return JS_ThrowOutOfMemory(ctx);
-    for (i = 0; i < length;) {
-        uint8_t lead = in[i++];
-        if (lead < 0x80) {
-            out[n++] = lead;
-            continue;
-        }
-        int more = lead >= 0xc2 && lead <= 0xdf ? 1 : (lead & 0xf0) == 0xe0 ? 2 : lead >= 0xf0 && lead <= 0xf4 ? 3 : 0;
-        uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-        uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-        uint32_t point = lead & (0x3f >> more);
-        bool good = more > 0;
-        for (int k = 0; good && k < more; k++) {
-            if (i < length && in[i] >= low && in[i] <= high)
-                point = point << 6 | (in[i++] & 0x3f);
-            else
-                good = false;
-            low = 0x80;
-            high = 0xbf;
-        }
-        if (!good && fatal) {
-            free(out);
-            return JS_ThrowTypeError(ctx, "The encoded data was not valid for encoding utf-8");
-        }
-        if (!good) {
-            out[n++] = 0xfffd;
-        } else if (point >= 0x10000) {
-            out[n++] = (uint16_t)(0xd7c0 + (point >> 10));
-            out[n++] = (uint16_t)(0xdc00 + (point & 0x3ff));
-        } else {
-            out[n++] = (uint16_t)point;
-        }
-    }
-    JSValue result = JS_NewStringUTF16(ctx, out, n);
-    free(out);
-    return result;
-}
-
-static const JSCFunctionListEntry natives[] = {
-    JS_CFUNC_DEF("write", 2, native_write),
-    JS_CFUNC_DEF("now", 0, native_now),
-    JS_CFUNC_DEF("monotonic", 0, native_monotonic),
-    JS_CFUNC_DEF("peek", 0, native_peek),
-    JS_CFUNC_DEF("advance", 1, native_advance),
-    JS_CFUNC_DEF("randomFill", 1, native_random_fill),
-    JS_CFUNC_DEF("exit", 1, native_exit),
-    JS_CFUNC_MAGIC_DEF("setIdle", 1, native_set_hook, HOOK_IDLE),
-    JS_CFUNC_MAGIC_DEF("setUncaught", 1, native_set_hook, HOOK_UNCAUGHT),
-    JS_CFUNC_MAGIC_DEF("setExit", 1, native_set_hook, HOOK_EXIT),
-    JS_CFUNC_MAGIC_DEF("setImport", 1, native_set_hook, HOOK_IMPORT),
-    JS_CFUNC_MAGIC_DEF("setTick", 1, native_set_hook, HOOK_TICK),
-    JS_CFUNC_DEF("hostCall", 1, native_host_call),
-    JS_CFUNC_DEF("digest", 2, native_digest),
-    JS_CFUNC_DEF("source", 0, native_source),
-    JS_CFUNC_DEF("utf8Encode", 1, native_utf8_encode),
-    JS_CFUNC_DEF("utf8Decode", 2, native_utf8_decode),
-};
-
 /* --- errors -------------------------------------------------------------------------------------------------------- */
 
 static void print_error(const char *text, size_t length)
 {
-    host_write(2, text, length);
-    host_write(2, "\n", 1);
+    plimsoll_host_write(2, text, length);
+    plimsoll_host_write(2, "\n", 1);
 }
 
 static void print_property(JSContext *ctx, JSValueConst error, const char *name)
@@ -400,7 +62,7 @@ static _Noreturn void fail_build(JSContext *ctx, const char *where)
     print_error(where, strlen(where));
     JSValue error = JS_GetException(ctx);
     print_bare(ctx, error);
-    host_exit(1);
+    plimsoll_host_exit(1);
 }
 
 /* Hands one error to the JavaScript world. Returns when the program may go on, ends the run otherwise. */
@@ -409,12 +71,12 @@ static void report_uncaught(JSValue error, const char *origin, JSValueConst prom
     int32_t code = 1;
     free(reserve);
     reserve = NULL;
-    if (JS_IsUndefined(uncaught_hook)) {
+    if (JS_IsUndefined(plimsoll_hooks[HOOK_UNCAUGHT])) {
         print_bare(context, error);
-        host_exit(code);
+        plimsoll_host_exit(code);
     }
     JSValue arguments[] = { error, JS_NewString(context, origin), JS_DupValue(context, promise) };
-    JSValue answer = JS_Call(context, uncaught_hook, JS_UNDEFINED, 3, (JSValueConst *)arguments);
+    JSValue answer = JS_Call(context, plimsoll_hooks[HOOK_UNCAUGHT], JS_UNDEFINED, 3, (JSValueConst *)arguments);
     if (JS_IsUndefined(answer)) {
         JS_FreeValue(context, arguments[0]);
         JS_FreeValue(context, arguments[1]);
@@ -426,7 +88,7 @@ static void report_uncaught(JSValue error, const char *origin, JSValueConst prom
         print_bare(context, error);
         code = 1;
     }
-    host_exit(code & 0xff);
+    plimsoll_host_exit(code & 0xff);
 }
 
 /* Promises rejected without a handler, oldest first. */
@@ -445,7 +107,7 @@ static void track_rejection(JSContext *ctx, JSValueConst promise, JSValueConst r
             if (!grown) {
                 /* Forgetting a rejection would report a success that did not happen. */
                 print_bare(ctx, reason);
-                host_exit(1);
+                plimsoll_host_exit(1);
             }
             rejections = grown;
             rejection_capacity = capacity;
@@ -500,7 +162,11 @@ static JSModuleDef *load_module(JSContext *ctx, const char *name, void *opaque)
     (void)opaque;
     for (size_t i = 0; i < plimsoll_module_count; i++) {
         if (strcmp(plimsoll_modules[i].name, name) == 0) {
+            if (plimsoll_modules[i].kernel)
+                return plimsoll_modules[i].kernel;
             JSValue module = compile_module(ctx, &plimsoll_modules[i]);
+            if (ctx == kernel)
+                plimsoll_modules[i].kernel = JS_VALUE_GET_PTR(module);
             if (JS_ResolveModule(ctx, module) < 0)
                 fail_build(ctx, name);
             JSModuleDef *definition = JS_VALUE_GET_PTR(module);
@@ -515,12 +181,12 @@ static JSModuleDef *load_module(JSContext *ctx, const char *name, void *opaque)
 
 static char *refuse_import(JSContext *ctx, const char *specifier)
 {
-    if (JS_IsUndefined(import_hook)) {
+    if (JS_IsUndefined(plimsoll_hooks[HOOK_IMPORT])) {
         JS_ThrowTypeError(ctx, "Cannot import '%s': a snippet has no modules", specifier);
         return NULL;
     }
     JSValue argument = JS_NewString(ctx, specifier);
-    JSValue answer = JS_Call(ctx, import_hook, JS_UNDEFINED, 1, (JSValueConst *)&argument);
+    JSValue answer = JS_Call(ctx, plimsoll_hooks[HOOK_IMPORT], JS_UNDEFINED, 1, (JSValueConst *)&argument);
     JS_FreeValue(ctx, argument);
     if (!JS_IsException(answer)) {
         JS_FreeValue(ctx, answer);
@@ -533,7 +199,7 @@ static char *refuse_import(JSContext *ctx, const char *specifier)
 static char *normalize_name(JSContext *ctx, const char *base, const char *specifier, void *opaque)
 {
     (void)opaque;
-    if (running)
+    if (plimsoll_run.running)
         return refuse_import(ctx, specifier);
     const char *slash = strrchr(base, '/');
     size_t folder = specifier[0] == '.' && slash ? (size_t)(slash - base) + 1 : 0;
@@ -566,7 +232,7 @@ static bool drain_jobs(void)
     bool any = false;
     while ((more = JS_ExecutePendingJob(runtime, &ctx)) != 0) {
         if (more < 0) {
-            if (!running)
+            if (!plimsoll_run.running)
                 fail_build(ctx, "a job of the image threw");
             report_uncaught(JS_GetException(ctx), "uncaughtException", JS_UNDEFINED);
         }
@@ -578,9 +244,9 @@ static bool drain_jobs(void)
 /* Runs the `process.nextTick` queue; returns whether it held anything. */
 static bool run_ticks(void)
 {
-    if (JS_IsUndefined(tick_hook))
+    if (JS_IsUndefined(plimsoll_hooks[HOOK_TICK]))
         return false;
-    JSValue any = JS_Call(context, tick_hook, JS_UNDEFINED, 0, NULL);
+    JSValue any = JS_Call(context, plimsoll_hooks[HOOK_TICK], JS_UNDEFINED, 0, NULL);
     if (JS_IsException(any)) {
         report_uncaught(JS_GetException(context), "uncaughtException", JS_UNDEFINED);
         return true;
@@ -622,6 +288,74 @@ static void wipe_free_memory(void)
     }
 }
 
+static void add_natives(JSContext *ctx, JSValueConst global)
+{
+    JSValue native = JS_NewObject(ctx);
+    plimsoll_add_run_natives(ctx, native);
+    plimsoll_add_natives(ctx, native);
+    JS_DefinePropertyValueStr(ctx, global, "__native", native, JS_PROP_CONFIGURABLE);
+}
+
+static void delete_global(JSContext *ctx, const char *name)
+{
+    JSValue global = JS_GetGlobalObject(ctx);
+    JSAtom atom = JS_NewAtom(ctx, name);
+    JS_DeleteProperty(ctx, global, atom, 0);
+    JS_FreeAtom(ctx, atom);
+    JS_FreeValue(ctx, global);
+}
+
+/* A realm with the intrinsics its modules use. */
+static JSContext *new_kernel(void)
+{
+    JSContext *ctx = JS_NewContextRaw(runtime);
+    JS_AddIntrinsicBaseObjects(ctx);
+    JS_AddIntrinsicDate(ctx);
+    JS_AddIntrinsicEval(ctx);
+    JS_AddIntrinsicRegExp(ctx);
+    JS_AddIntrinsicMapSet(ctx);
+    JS_AddIntrinsicTypedArrays(ctx);
+    JS_AddIntrinsicPromise(ctx);
+    return ctx;
+}
+
+/* The kernel throws errors of the program's classes, for programs catch them. `program` is the other realm's global object;
+ * the kernel's modules take from it what they hand out. */
+static void prepare_kernel(JSValueConst program)
+{
+    static const char *const errors[] = {
+        "Error", "AggregateError", "EvalError", "InternalError", "RangeError", "ReferenceError", "SuppressedError",
+        "SyntaxError", "TypeError", "URIError",
+    };
+    JSValue global = JS_GetGlobalObject(kernel);
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        JS_SetPropertyStr(kernel, global, errors[i], JS_GetPropertyStr(context, program, errors[i]));
+    plimsoll_share_errors(kernel, context);
+    JS_DefinePropertyValueStr(kernel, global, "__program", JS_DupValue(context, program), JS_PROP_CONFIGURABLE);
+    add_natives(kernel, global);
+    JS_FreeValue(kernel, global);
+}
+
+static void evaluate_entry(JSContext *ctx, PlimsollModule *module)
+{
+    JSValue entry = compile_module(ctx, module);
+    if (ctx == kernel)
+        module->kernel = JS_VALUE_GET_PTR(entry);
+    if (JS_ResolveModule(ctx, entry) < 0)
+        fail_build(ctx, "an import of the entry module failed");
+    JSValue outcome = JS_EvalFunction(ctx, entry);
+    if (JS_IsException(outcome))
+        fail_build(ctx, "the entry module threw");
+    drain_jobs();
+    if (JS_PromiseState(ctx, outcome) == JS_PROMISE_REJECTED) {
+        JS_Throw(ctx, JS_PromiseResult(ctx, outcome));
+        fail_build(ctx, "the entry module threw");
+    }
+    if (JS_PromiseState(ctx, outcome) == JS_PROMISE_PENDING)
+        fail_build(ctx, "the entry module waits for something that never comes");
+    JS_FreeValue(ctx, outcome);
+}
+
 EXPORT("wizer-initialize") void initialize(void)
 {
     runtime = JS_NewRuntime();
@@ -630,46 +364,27 @@ EXPORT("wizer-initialize") void initialize(void)
     JS_SetHostPromiseRejectionTracker(runtime, track_rejection, NULL);
     JS_SetModuleLoaderFunc(runtime, normalize_name, load_module, NULL);
     context = JS_NewContext(runtime);
+    kernel = new_kernel();
     compiler = JS_NewContext(runtime);
-    idle_hook = uncaught_hook = exit_hook = import_hook = tick_hook = JS_UNDEFINED;
+    for (size_t i = 0; i < HOOK_COUNT; i++)
+        plimsoll_hooks[i] = JS_UNDEFINED;
 
     JS_ThrowRangeError(context, "out of memory");
     plimsoll_memory_error = JS_GetException(context);
 
     JSValue global = JS_GetGlobalObject(context);
-    JSValue math = JS_GetPropertyStr(context, global, "Math");
-    JS_DefinePropertyValueStr(context, math, "random", JS_NewCFunction(context, math_random, "random", 0),
-                              JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
-    JS_FreeValue(context, math);
-    JS_DefinePropertyValueStr(context, global, "__plimsoll_host_call",
-                              JS_NewCFunction(context, native_host_call, "hostCall", 1), JS_PROP_CONFIGURABLE);
-    JSValue native = JS_NewObject(context);
-    JS_SetPropertyFunctionList(context, native, natives, sizeof natives / sizeof natives[0]);
-    plimsoll_add_natives(context, native);
-    JS_DefinePropertyValueStr(context, global, "__native", native, JS_PROP_CONFIGURABLE);
-
-    JSValue entry = compile_module(context, &plimsoll_modules[0]);
-    if (JS_ResolveModule(context, entry) < 0)
-        fail_build(context, "an import of the entry module failed");
-    JSValue outcome = JS_EvalFunction(context, entry);
-    if (JS_IsException(outcome))
-        fail_build(context, "the entry module threw");
-    drain_jobs();
-    if (JS_PromiseState(context, outcome) == JS_PROMISE_REJECTED) {
-        JS_Throw(context, JS_PromiseResult(context, outcome));
-        fail_build(context, "the entry module threw");
-    }
-    if (JS_PromiseState(context, outcome) == JS_PROMISE_PENDING)
-        fail_build(context, "the entry module waits for something that never comes");
+    plimsoll_set_globals(context, global);
+    prepare_kernel(global);
+    add_natives(context, global);
+    evaluate_entry(kernel, &plimsoll_modules[KERNEL_ENTRY]);
+    evaluate_entry(context, &plimsoll_modules[PROGRAM_ENTRY]);
     if (rejection_count > 0) {
         JS_Throw(context, rejections[0].reason);
         fail_build(context, "the image left a rejected promise");
     }
-    JS_FreeValue(context, outcome);
-
-    JSAtom name = JS_NewAtom(context, "__native");
-    JS_DeleteProperty(context, global, name, 0);
-    JS_FreeAtom(context, name);
+    delete_global(context, "__native");
+    delete_global(kernel, "__native");
+    delete_global(kernel, "__program");
     JS_FreeValue(context, global);
     JS_FreeContext(compiler);
     compiler = NULL;
@@ -680,7 +395,7 @@ EXPORT("wizer-initialize") void initialize(void)
     wipe_free_memory();
     reserve = malloc(RESERVE);
     if (!reserve)
-        host_exit(1);
+        plimsoll_host_exit(1);
 }
 
 /* --- run ----------------------------------------------------------------------------------------------------------- */
@@ -689,6 +404,36 @@ EXPORT("alloc") void *alloc(size_t length)
 {
     /* The compiler reads one NUL past the text. */
     return malloc(length + 1);
+}
+
+/* Scripts that run before the program, in this order: the client of a grant and the operator's preamble. Each is a script of
+ * its own, so the program's first line stays its first line. */
+static struct {
+    const char *name;
+    char *code;
+    size_t length;
+} preludes[] = {{"host.js", NULL, 0}, {"preamble.js", NULL, 0}};
+
+/* Hands over one of them before `run`; `code` comes from `alloc`. */
+EXPORT("prelude") void prelude(char *code, size_t length, uint32_t which)
+{
+    if (which >= sizeof preludes / sizeof preludes[0])
+        return;
+    code[length] = '\0';
+    preludes[which].code = code;
+    preludes[which].length = length;
+}
+
+static void run_preludes(void)
+{
+    for (size_t i = 0; i < sizeof preludes / sizeof preludes[0]; i++) {
+        if (!preludes[i].code)
+            continue;
+        JSValue value = JS_Eval(context, preludes[i].code, preludes[i].length, preludes[i].name, JS_EVAL_TYPE_GLOBAL);
+        if (JS_IsException(value))
+            report_uncaught(JS_GetException(context), "uncaughtException", JS_UNDEFINED);
+        JS_FreeValue(context, value);
+    }
 }
 
 /* Compiles the program as a script; if it does not parse and may hold a top-level `await`, in async-global mode. When
@@ -712,13 +457,14 @@ static JSValue compile_program(const char *code, size_t length, bool *is_async)
 /* Runs one program to its end and returns its exit code. `code` comes from `alloc`. */
 EXPORT("run") int32_t run(char *code, size_t length, int64_t start, int64_t seed)
 {
-    running = true;
-    start_ms = start;
-    random_state = (uint64_t)seed;
+    plimsoll_run.running = true;
+    plimsoll_run.start_ms = start;
+    plimsoll_run.random_state = (uint64_t)seed;
     code[length] = '\0';
-    program = code;
-    program_length = length;
+    plimsoll_run.program = code;
+    plimsoll_run.program_length = length;
     JS_UpdateStackTop(runtime);
+    run_preludes();
 
     bool is_async;
     JSValue waiting = JS_UNDEFINED; /* the promise of an async program, while it is pending */
@@ -748,9 +494,9 @@ EXPORT("run") int32_t run(char *code, size_t length, int64_t start, int64_t seed
         report_rejections();
         if (JS_IsJobPending(runtime))
             continue;
-        if (JS_IsUndefined(idle_hook))
+        if (JS_IsUndefined(plimsoll_hooks[HOOK_IDLE]))
             break;
-        JSValue more = JS_Call(context, idle_hook, JS_UNDEFINED, 0, NULL);
+        JSValue more = JS_Call(context, plimsoll_hooks[HOOK_IDLE], JS_UNDEFINED, 0, NULL);
         if (JS_IsException(more)) {
             report_uncaught(JS_GetException(context), "uncaughtException", JS_UNDEFINED);
             continue;
@@ -761,9 +507,9 @@ EXPORT("run") int32_t run(char *code, size_t length, int64_t start, int64_t seed
     }
 
     int32_t code_out = JS_IsUndefined(waiting) ? 0 : 13;
-    if (!JS_IsUndefined(exit_hook)) {
+    if (!JS_IsUndefined(plimsoll_hooks[HOOK_EXIT])) {
         JSValue argument = JS_NewInt32(context, code_out);
-        JSValue answer = JS_Call(context, exit_hook, JS_UNDEFINED, 1, (JSValueConst *)&argument);
+        JSValue answer = JS_Call(context, plimsoll_hooks[HOOK_EXIT], JS_UNDEFINED, 1, (JSValueConst *)&argument);
         if (JS_IsException(answer) || JS_ToInt32(context, &code_out, answer)) {
             report_uncaught(JS_GetException(context), "uncaughtException", JS_UNDEFINED);
             code_out = 1;

@@ -13,10 +13,43 @@ typedef struct PlimsollModule {
     const char *name;
     char *source; /* NUL-terminated */
     size_t length; /* without the NUL */
+    JSModuleDef *kernel; /* the module itself, once the kernel realm has loaded it */
 } PlimsollModule;
 
 extern PlimsollModule plimsoll_modules[];
 extern const size_t plimsoll_module_count;
+
+#define PLIMSOLL_IMPORT(name) __attribute__((import_module("plimsoll"), import_name(name)))
+
+/* `fd` is 1 or 2. The host keeps the first bytes of each stream and counts the rest. */
+PLIMSOLL_IMPORT("write") void plimsoll_host_write(int32_t fd, const void *data, size_t length);
+/* Ends the run from any depth; no guest code runs after it. */
+PLIMSOLL_IMPORT("exit") _Noreturn void plimsoll_host_exit(int32_t code);
+
+/* The one run of this instance. */
+typedef struct PlimsollRun {
+    bool running; /* false while the image is built */
+    int64_t start_ms;
+    int64_t elapsed_ms;
+    uint64_t random_state;
+    const char *program; /* the text being run, for error reports */
+    size_t program_length;
+} PlimsollRun;
+
+extern PlimsollRun plimsoll_run;
+
+/* The functions the JavaScript world hands to the run loop; JS_UNDEFINED where there is none. */
+enum { HOOK_IDLE, HOOK_UNCAUGHT, HOOK_EXIT, HOOK_IMPORT, HOOK_TICK, HOOK_COUNT };
+extern JSValue plimsoll_hooks[HOOK_COUNT];
+
+/* host.c: the natives of clock, randomness, output, hooks and host call, defined on `native`. */
+void plimsoll_add_run_natives(JSContext *ctx, JSValueConst native);
+
+/* host.c: what programs find on their global object without the JavaScript world's doing. */
+void plimsoll_set_globals(JSContext *ctx, JSValueConst global);
+
+/* patches/zz-engine-kernel-realm.patch: errors the engine throws in `ctx` are of the classes of `from`. */
+void plimsoll_share_errors(JSContext *ctx, JSContext *from);
 
 /* natives.c: further build-time natives of the JavaScript world, defined on `native`. */
 void plimsoll_add_natives(JSContext *ctx, JSValueConst native);

@@ -1,4 +1,4 @@
-//! What changes a digest, and what does not (spec 10 "Digest properties").
+//! What changes a digest, and what does not.
 
 use plimsoll_core::*;
 use plimsoll_record::*;

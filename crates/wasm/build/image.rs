@@ -97,7 +97,7 @@ pub(crate) fn c_table(modules: &[Module]) -> String {
     for (index, module) in modules.iter().enumerate() {
         let _ = writeln!(
             text,
-            "    {{ \"{}\", source_{index}, sizeof source_{index} - 1 }},",
+            "    {{ \"{}\", source_{index}, sizeof source_{index} - 1, NULL }},",
             module.name
         );
     }

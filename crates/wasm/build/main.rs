@@ -1,5 +1,5 @@
-//! Builds the engine image: QuickJS and the shim to WebAssembly, started once, snapshotted and compiled ahead of time
-//! (spec 40 A7). Everything lands in `OUT_DIR`; nothing binary is committed.
+//! Builds the engine image: QuickJS and the shim to WebAssembly, started once, snapshotted and compiled ahead of time.
+//! Everything lands in `OUT_DIR`; nothing binary is committed.
 //!
 //! | Step | Module |
 //! |---|---|
@@ -70,7 +70,13 @@ fn build(guest: &Path, out: &Path, target: &str) -> Result<()> {
         .chain_update(snapshot::RECIPE)
         .finalize());
     let key_file = out.join("engine.key");
-    let finished = ["engine.wasm", "engine.pages", "engine.runs", "engine.identity"];
+    let finished = [
+        "engine.wasm",
+        "engine.pages",
+        "engine.runs",
+        "engine.artifact",
+        "engine.identity",
+    ];
     if fs::read_to_string(&key_file).is_ok_and(|old| old == key) && finished.iter().all(|name| out.join(name).exists())
     {
         return Ok(());
@@ -78,6 +84,7 @@ fn build(guest: &Path, out: &Path, target: &str) -> Result<()> {
     let engine_wasm = snapshot::snapshot(&wasm)?;
     let machine_code = snapshot::compile_ahead(&engine_wasm, target)?;
     fs::write(out.join("engine.wasm"), &engine_wasm)?;
+    fs::write(out.join("engine.artifact"), hex(&Sha256::digest(&machine_code)))?;
     let artifact = sparse::pack(&machine_code);
     fs::write(out.join("engine.pages"), artifact.pages)?;
     fs::write(out.join("engine.runs"), artifact.runs)?;

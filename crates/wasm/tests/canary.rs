@@ -1,5 +1,5 @@
 //! No byte of one run is ever visible to another: 100,000 instances through pooled slots, in mixed sizes, after memory
-//! growth, after failures of every kind (issue 3 item 3).
+//! growth, after failures of every kind.
 
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 

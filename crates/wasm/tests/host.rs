@@ -1,4 +1,4 @@
-//! Host calls answered by a grant's holder, end to end (spec 40 A6).
+//! Host calls answered by a grant's holder, end to end.
 
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
@@ -29,7 +29,7 @@ impl HostCalls for Recorder {
             tokio::time::sleep(self.delay).await;
             HostResponse {
                 status: self.status,
-                body: self.body.clone(),
+                body: self.body.clone().into(),
             }
         })
     }

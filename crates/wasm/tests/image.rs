@@ -1,4 +1,4 @@
-//! Where the engine image comes from (spec 40 A7): pinned, reproducible, no compiler linked.
+//! Where the engine image comes from: pinned, reproducible, no compiler linked.
 
 #![allow(clippy::unwrap_used, reason = "a step that fails fails the test")]
 

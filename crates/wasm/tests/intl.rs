@@ -1,4 +1,4 @@
-//! `Intl` in the guest answers as node 22 does (spec 40 A4, rows on locale, formats and unsupported values): 4,060 recorded calls.
+//! `Intl` in the guest answers as node 22 does: 4,060 recorded calls.
 
 #![expect(clippy::disallowed_methods, reason = "a test reads its recorded cases")]
 

@@ -1,4 +1,4 @@
-//! Every snippet of `tests/snippets` prints what node 22 prints and ends with its exit code (issue 3 item 3, spec 40 A4).
+//! Every snippet of `tests/snippets` prints what node 22 prints and ends with its exit code.
 //!
 //! `NNN-name.out` was recorded by `tests/snippets/record`: standard output byte for byte, then a line `[exit N]`.
 //! `tests/snippets/differences.txt` names the snippets that differ on purpose; `DIFFERENCES.md` beside it says why.

@@ -1,5 +1,5 @@
 // `console`. Lines of primitives take a short path that touches neither the formatter nor the inspector.
-import { native } from 'plimsoll:internal/native';
+import { native } from 'plimsoll:kernel/native';
 import { formatArguments } from 'plimsoll:internal/format';
 import { inspect } from 'plimsoll:internal/inspect';
 import { renderTable } from 'plimsoll:internal/table';
@@ -12,13 +12,14 @@ const STDERR = 2;
 let indent = '';
 
 // A program may replace `process.stdout.write` to see what is printed; until it does, lines go straight to the host.
-const streams = { plainWrite: undefined, [STDOUT]: { write: undefined }, [STDERR]: { write: undefined } };
+const streams = { plainWrite: undefined, emitWarning: undefined, [STDOUT]: { write: undefined }, [STDERR]: { write: undefined } };
 
-/** `process` hands over its streams and the `write` they start with. */
-export function setStreams(stdout, stderr, plainWrite) {
+/** `process` hands over its streams, the `write` they start with and how a warning is told. */
+export function setStreams(stdout, stderr, plainWrite, emitWarning) {
   streams[STDOUT] = stdout;
   streams[STDERR] = stderr;
   streams.plainWrite = plainWrite;
+  streams.emitWarning = emitWarning;
 }
 const counts = new Map();
 const timers = new Map();
@@ -61,6 +62,7 @@ function emit(fd, line) {
   else stream.write(line);
 }
 
+const { captureStackTrace } = Error;
 const DIR_OPTIONS = { customInspect: false };
 
 /** Node's units: ms below a second, then s, min, h, with three decimals or clock digits. */
@@ -79,7 +81,7 @@ function elapsed(ms) {
 }
 
 function warn(text) {
-  globalThis.process.emitWarning(text);
+  streams.emitWarning(text);
 }
 
 function timeRunning(label, method) {
@@ -120,7 +122,7 @@ const methods = {
   },
   trace(...args) {
     const error = { name: 'Trace', message: formatArguments(undefined, args) };
-    Error.captureStackTrace(error, methods.trace);
+    captureStackTrace(error, methods.trace);
     const frames = String(error.stack).split('\n').filter((line) => /^\s+at /.test(line));
     emit(STDERR, [`Trace${error.message === '' ? '' : `: ${error.message}`}`, ...frames].join('\n'));
   },

@@ -3,6 +3,7 @@ import { native } from 'plimsoll:internal/native';
 import { codes, codedError, ERR_UNHANDLED_REJECTION } from 'plimsoll:internal/errors';
 import { inspect } from 'plimsoll:internal/inspect';
 import { isError } from 'plimsoll:internal/inspect-error';
+import { describe } from 'plimsoll:internal/report';
 import * as loop from 'plimsoll:internal/loop';
 import { setStreams } from 'plimsoll:console';
 import EventEmitter from 'node:events';
@@ -171,27 +172,9 @@ Object.defineProperty(process, 'exitCode', {
   configurable: true,
 });
 
-setStreams(process.stdout, process.stderr, OutputStream.prototype.write);
-
-/** Where the program threw: file and line, the line itself and a mark below it, as node shows them. */
-function excerpt(error) {
-  const place = /\(?main\.js:(\d+):(\d+)\)?$/m.exec(String(error.stack));
-  const line = place && native.source()?.split('\n')[place[1] - 1];
-  // A line that long is generated code; it would bury the message.
-  if (!line || line.length > 400) return '';
-  const column = Math.min(place[2] - 1, line.length);
-  return `main.js:${place[1]}\n${line}\n${line.slice(0, column).replace(/[^\t]/g, ' ')}^\n\n`;
-}
-
-/** The error's own text with its stack; anything else that was thrown is named as such. */
-function describe(error) {
-  if (!isError(error)) return `Uncaught ${inspect(error)}`;
-  try {
-    return excerpt(error) + inspect(error);
-  } catch {
-    return `${error.name}: ${error.message}`;
-  }
-}
+const emitWarning = (...args) => process.emitWarning(...args);
+setStreams(process.stdout, process.stderr, OutputStream.prototype.write, emitWarning);
+loop.setEmitWarning(emitWarning);
 
 function fail(text, code) {
   native.write(2, `${text}\n`);

@@ -1,5 +1,6 @@
 // `util.format`: printf-like placeholders, the rest of the arguments inspected and joined with spaces.
-import { native } from 'plimsoll:internal/native';
+import { native } from 'plimsoll:kernel/native';
+import { programStringify } from 'plimsoll:kernel/realm';
 import { inspect, defaultOptions, formatNumber, formatBigInt } from 'plimsoll:internal/inspect';
 import { isBuiltInName } from 'plimsoll:internal/inspect-names';
 
@@ -23,7 +24,7 @@ function hasBuiltInToString(value) {
 
 function stringify(value) {
   try {
-    return JSON.stringify(value);
+    return programStringify(value);
   } catch (error) {
     if (error.name === 'TypeError' && /circular/i.test(error.message)) return '[Circular]';
     throw error;

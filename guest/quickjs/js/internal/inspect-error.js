@@ -2,12 +2,14 @@
 import { isNativeError } from 'plimsoll:internal/types';
 import { getPrefix } from 'plimsoll:internal/inspect-names';
 
+const errorToString = Error.prototype.toString;
+
 export const isError = (value) => isNativeError(value) || value instanceof Error;
 
 function stackOf(error) {
   const stack = error.stack;
   if (stack) return String(stack);
-  return Error.prototype.toString.call(error);
+  return Reflect.apply(errorToString, error, []);
 }
 
 /** The head of a stack is written when the error is made; classes that set `name` later, or never, show here. */

@@ -1,9 +1,12 @@
 // How printed values are named: constructors, prefixes, functions and classes, boxed primitives.
+import { programClasses } from 'plimsoll:kernel/realm';
 import * as types from 'plimsoll:internal/types';
 
 const builtIns = new Set(Object.getOwnPropertyNames(globalThis).filter((name) => /^[A-Z][a-zA-Z0-9]+$/.test(name)));
 
 export const isBuiltInName = (name) => builtIns.has(name);
+
+const hasInstance = Function.prototype[Symbol.hasInstance];
 
 function isInstance(value, constructor) {
   try {
@@ -17,6 +20,13 @@ function isInstance(value, constructor) {
 export function getConstructorName(value, ctx, recurseTimes, protoProps, formatProperty, inspect) {
   let first;
   for (let object = value; object; ) {
+    const known = programClasses.get(object);
+    if (known !== undefined && Reflect.apply(hasInstance, known.constructor, [value])) {
+      if (protoProps !== undefined && first !== object) {
+        addPrototypeProperties(ctx, value, first || value, recurseTimes, protoProps, formatProperty);
+      }
+      return known.name;
+    }
     const descriptor = Object.getOwnPropertyDescriptor(object, 'constructor');
     const candidate = descriptor?.value;
     if (typeof candidate === 'function' && candidate.name !== '' && isInstance(value, candidate)) {

@@ -3,7 +3,8 @@
 //
 // Ours because the source we otherwise draw on stands in for a missing native layer at run time (it walks prototypes to
 // guess classes and rewrites `WeakMap` and `Object.setPrototypeOf` to see inside); here the natives answer.
-import { native } from 'plimsoll:internal/native';
+import { native } from 'plimsoll:kernel/native';
+import { programObject } from 'plimsoll:kernel/realm';
 import * as types from 'plimsoll:internal/types';
 import { strEscape, escapeKey, isIdentifier, getStringWidth } from 'plimsoll:internal/text';
 import { KIND_ARRAY, KIND_ARRAY_EXTRAS, KIND_OBJECT, reduceToSingleString } from 'plimsoll:internal/inspect-layout';
@@ -18,6 +19,7 @@ const mapClass = native.classId(new Map());
 const setClass = native.classId(new Set());
 
 export const defaultOptions = Object.seal({
+  __proto__: programObject,
   showHidden: false,
   depth: 2,
   colors: false,
@@ -32,9 +34,9 @@ export const defaultOptions = Object.seal({
   numericSeparator: false,
 });
 
-const plain = (text) => text;
+export const plain = (text) => text;
 
-function colored(text, kind) {
+export function colored(text, kind) {
   const color = inspect.colors[inspect.styles[kind]];
   return color === undefined ? text : `\u001b[${color[0]}m${text}\u001b[${color[1]}m`;
 }
@@ -123,7 +125,7 @@ inspect.styles = Object.assign(Object.create(null), {
 
 /** The options handed to a custom inspect function: those in force, and the caller's unknown ones. */
 function userOptions(ctx) {
-  const options = { stylize: ctx.stylize };
+  const options = { __proto__: programObject, stylize: ctx.stylize };
   for (const key of Object.keys(defaultOptions)) options[key] = ctx[key];
   return Object.assign(options, ctx.userOptions);
 }
@@ -151,7 +153,7 @@ function formatValue(ctx, value, recurseTimes, typedArray) {
       Object.getOwnPropertyDescriptor(value, 'constructor')?.value?.prototype !== value
     ) {
       const depth = ctx.depth === null ? null : ctx.depth - recurseTimes;
-      const result = custom.call(context, depth, userOptions(ctx), inspect);
+      const result = Reflect.apply(custom, context, [depth, userOptions(ctx), inspect]);
       if (result !== context) {
         if (typeof result !== 'object') return `${result}`.replaceAll('\n', `\n${' '.repeat(ctx.indentationLvl)}`);
         return formatValue(ctx, result, recurseTimes);
@@ -192,7 +194,7 @@ function getKeys(value, showHidden) {
 function describe(ctx, value, constructor, tag, hasProtoProps, recurseTimes, typedArray) {
   const shape = { text: undefined, base: '', braces: ['{', '}'], entries: () => [], keys: undefined, kind: KIND_OBJECT };
   const empty = () => shape.keys.length === 0 && !hasProtoProps;
-  if (value[Symbol.iterator] || constructor === null) {
+  if (Symbol.iterator in value || constructor === null) {
     if (Array.isArray(value)) {
       const prefix = constructor !== 'Array' || tag !== '' ? getPrefix(constructor, tag, 'Array', `(${value.length})`) : '';
       shape.keys = native.nonIndexKeys(value, !ctx.showHidden);
@@ -284,6 +286,7 @@ const setSize = Object.getOwnPropertyDescriptor(Set.prototype, 'size').get;
 const mapSize = Object.getOwnPropertyDescriptor(Map.prototype, 'size').get;
 const setForEach = Set.prototype.forEach;
 const mapForEach = Map.prototype.forEach;
+const isDetached = Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, 'detached').get;
 const typedArrayPrototype = Object.getPrototypeOf(Uint8Array.prototype);
 const typedArrayLength = Object.getOwnPropertyDescriptor(typedArrayPrototype, 'length').get;
 const typedArrayTag = Object.getOwnPropertyDescriptor(typedArrayPrototype, Symbol.toStringTag).get;
@@ -458,7 +461,7 @@ function formatTypedArray(ctx, value, recurseTimes) {
 }
 
 function formatArrayBuffer(ctx, value) {
-  if (value.detached) return [ctx.stylize('(detached)', 'special')];
+  if (types.isArrayBuffer(value) && isDetached.call(value)) return [ctx.stylize('(detached)', 'special')];
   const bytes = new Uint8Array(value);
   const shown = shownCount(ctx, bytes.length);
   const pairs = [];
@@ -540,7 +543,7 @@ function formatGetter(ctx, desc, original, recurseTimes) {
     (ctx.getters === 'set' && desc.set !== undefined);
   if (!wanted) return special(`[${label}]`);
   try {
-    const result = desc.get.call(original);
+    const result = Reflect.apply(desc.get, original, []);
     ctx.indentationLvl += 2;
     let text;
     if (result !== null && typeof result === 'object') text = `${special(`[${label}]`)} ${formatValue(ctx, result, recurseTimes)}`;

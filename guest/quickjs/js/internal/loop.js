@@ -1,6 +1,6 @@
 // The event loop: ticks, timers and immediates on the run's virtual clock, in node's order. The shim calls `tick` ahead of
 // promise jobs and `idle` when none are left.
-import { native } from 'plimsoll:internal/native';
+import { native } from 'plimsoll:kernel/native';
 import { codes } from 'plimsoll:internal/errors';
 
 const LONGEST_DELAY = 2 ** 31 - 1;
@@ -33,6 +33,12 @@ function runTicks() {
 // A binary heap on (due, sequence). Nothing here is set at build time: sequence numbers start in the run.
 const heap = [];
 let sequence = 0;
+let emitWarning;
+
+/** `process` hands over how a warning is told. */
+export function setEmitWarning(emit) {
+  emitWarning = emit;
+}
 const live = new Map();
 
 const before = (a, b) => a.due < b.due || (a.due === b.due && a.order < b.order);
@@ -146,7 +152,7 @@ function setReferenced(timer, referenced) {
 function delayOf(delay) {
   delay = +delay;
   if (delay > LONGEST_DELAY) {
-    globalThis.process?.emitWarning?.(
+    emitWarning(
       `${delay} does not fit into a 32-bit signed integer.\nTimeout duration was set to 1.`,
       'TimeoutOverflowWarning',
     );

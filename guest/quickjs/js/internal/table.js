@@ -1,5 +1,5 @@
 // `console.table`: rows of an array, object, Map or Set in a box.
-import { native } from 'plimsoll:internal/native';
+import { native } from 'plimsoll:kernel/native';
 import { inspect } from 'plimsoll:internal/inspect';
 import { getStringWidth } from 'plimsoll:internal/text';
 import * as types from 'plimsoll:internal/types';

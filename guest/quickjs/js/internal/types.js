@@ -1,5 +1,5 @@
 // `util.types`, decided by the engine's class numbers: no getter, no prototype and no proxy of the guest is consulted.
-import { native } from 'plimsoll:internal/native';
+import { native } from 'plimsoll:kernel/native';
 
 const { classId } = native;
 

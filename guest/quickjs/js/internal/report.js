@@ -1,0 +1,24 @@
+// What an uncaught error prints.
+import { native } from 'plimsoll:kernel/native';
+import { inspect } from 'plimsoll:internal/inspect';
+import { isError } from 'plimsoll:internal/inspect-error';
+
+/** Where the program threw: file and line, the line itself and a mark below it, as node shows them. */
+function excerpt(error) {
+  const place = /\(?main\.js:(\d+):(\d+)\)?$/m.exec(String(error.stack));
+  const line = place && native.source()?.split('\n')[place[1] - 1];
+  // A line that long is generated code; it would bury the message.
+  if (!line || line.length > 400) return '';
+  const column = Math.min(place[2] - 1, line.length);
+  return `main.js:${place[1]}\n${line}\n${line.slice(0, column).replace(/[^\t]/g, ' ')}^\n\n`;
+}
+
+/** The error's own text with its stack; anything else that was thrown is named as such. */
+export function describe(error) {
+  if (!isError(error)) return `Uncaught ${inspect(error)}`;
+  try {
+    return excerpt(error) + inspect(error);
+  } catch {
+    return `${error.name}: ${error.message}`;
+  }
+}

@@ -1,0 +1,41 @@
+// The kernel realm's entry. What must work whatever a program does to its intrinsics lives in a realm with intrinsics of its
+// own, which no program reaches: printing, errors and the event loop. The arrays, maps, strings and regular expressions these
+// modules work with are theirs, so `Array.prototype.join = null` in a program does not concern them.
+//
+// Three rules for a module here: call a function of the program by `Reflect.apply`, never by its `call`; take apart a value
+// of the program by index or by an intrinsic of this realm, never by a method of the value; and let no array or plain object
+// made here reach the program without a prototype of its realm. Error classes are the program's own (shim.c).
+import { programPrototypes } from 'plimsoll:kernel/realm';
+import * as types from 'plimsoll:internal/types';
+import * as text from 'plimsoll:internal/text';
+import * as inspect from 'plimsoll:internal/inspect';
+import * as inspectError from 'plimsoll:internal/inspect-error';
+import * as inspectNames from 'plimsoll:internal/inspect-names';
+import * as format from 'plimsoll:internal/format';
+import * as errors from 'plimsoll:internal/errors';
+import * as report from 'plimsoll:internal/report';
+import * as loop from 'plimsoll:internal/loop';
+import * as console from 'plimsoll:console';
+
+const seen = new Set();
+
+/** What the program can reach of these modules looks as if it had been made in its realm. */
+function adopt(value) {
+  if (value === null || (typeof value !== 'object' && typeof value !== 'function') || seen.has(value)) return;
+  seen.add(value);
+  const above = Object.getPrototypeOf(value);
+  if (programPrototypes.has(above)) Object.setPrototypeOf(value, programPrototypes.get(above));
+  else adopt(above);
+  for (const descriptor of Object.values(Object.getOwnPropertyDescriptors(value))) {
+    adopt(descriptor.value);
+    adopt(descriptor.get);
+    adopt(descriptor.set);
+  }
+  for (const symbol of Object.getOwnPropertySymbols(value)) adopt(Object.getOwnPropertyDescriptor(value, symbol).value);
+}
+
+// Intrinsics of either realm are nobody's to change.
+for (const [own, theirs] of programPrototypes) seen.add(own).add(theirs);
+for (const module of [types, text, inspect, inspectError, inspectNames, format, errors, report, loop, console]) {
+  for (const name of Object.keys(module)) adopt(module[name]);
+}
