@@ -2,7 +2,7 @@
 # one line what it proves, and `suite_NAME` runs it.
 # shellcheck shell=bash
 
-SUITES=(tools format lint scripts rust docs deny python node fuzz)
+SUITES=(tools format lint scripts rust docs deny python node report fuzz)
 
 interop=$root/tests/interop
 
@@ -15,8 +15,9 @@ need_npm_packages() { need_node && need_node_modules "$interop/node"; }
 need_curl() { need_debian curl; }
 need_cpp() { need_debian g++; }
 need_shellcheck() { need_debian shellcheck; }
+need_chromium() { need_debian chromium fonts-liberation; }
 ALL_TOOLS=(need_engine_toolchain need_cargo need_cargo_fmt need_cargo_clippy need_node need_npm_packages
-  need_python_packages need_curl need_cpp need_shellcheck need_cargo_deny)
+  need_python_packages need_curl need_cpp need_shellcheck need_chromium need_cargo_deny need_openapi_documents)
 
 about_tools() { say "every tool the other suites need is here, or is installed now"; }
 suite_tools() {
@@ -46,6 +47,8 @@ suite_format() {
   check "ruff format" "$python" -m ruff format --no-cache --config "$interop/python/pyproject.toml" --check \
     "$interop/python" tests/documents
   check "prettier" "$node" "$interop/node/node_modules/prettier/bin/prettier.cjs" --check "$interop/node"
+  check "prettier, report" "$node" "$interop/node/node_modules/prettier/bin/prettier.cjs" \
+    --config "$interop/node/.prettierrc.json" --check tests/report
 }
 
 about_lint() { say "no warning in any Rust target, documentation included"; }
@@ -60,7 +63,7 @@ suite_scripts() {
   with_tools scripts need_npm_packages need_python_packages need_shellcheck || return 0
   local bin=$interop/node/node_modules
   check "shellcheck" shellcheck --external-sources --check-sourced --source-path="$root" \
-    try test .ci/run fuzz/run benches/run
+    try test .ci/run fuzz/run benches/run tools/openapi-documents.sh
   check "ruff" "$python" -m ruff check --no-cache --config "$interop/python/pyproject.toml" \
     "$interop/python" tests/documents
   check "mypy --strict" env MYPYPATH="$(python_stubs)" "$python" -m mypy --cache-dir "$cache/mypy" \
@@ -72,9 +75,10 @@ suite_scripts() {
 
 about_rust() { say "the tests of every crate"; }
 suite_rust() {
-  with_tools rust need_engine_toolchain need_cargo need_node || return 0
+  with_tools rust need_engine_toolchain need_cargo need_node need_openapi_documents || return 0
   # Suites that compare with node find it in NODE; PATH stays as it is, because the engine's build depends on it.
-  run_cargo_test cargo-test env NODE="$node" cargo test --release --locked --workspace --all-features --no-fail-fast
+  run_cargo_test cargo-test env NODE="$node" PLIMSOLL_OPENAPI_DOCUMENTS="$openapi_documents" \
+    cargo test --release --locked --workspace --all-features --no-fail-fast
 }
 
 about_docs() { say "links resolve, variables exist, promises name their tests"; }
@@ -114,6 +118,19 @@ suite_node() {
   }
   run_node_test interop-node env PLIMSOLLD="$daemon" \
     "$node" --test --test-reporter=tap --test-concurrency=1 "$interop/node/test/*.test.ts"
+}
+
+about_report() { say "the report page in a real browser: policy, contrast, keyboard, print"; }
+suite_report() {
+  with_tools report need_engine_toolchain need_cargo need_node need_chromium || return 0
+  run_logged "$cache/log/build-report" cargo build --release --locked -p plimsoll-cli || {
+    count_fail "report: building it"
+    return 0
+  }
+  # The command as its users call it, under its own name.
+  ln -sf plimsoll "$CARGO_TARGET_DIR/release/prospector-report"
+  run_node_test report env REPORT="$CARGO_TARGET_DIR/release/prospector-report" \
+    "$node" --test --test-reporter=tap tests/report/page.test.mjs
 }
 
 about_fuzz() { say "the parsers survive hostile bytes"; }

@@ -14,7 +14,7 @@ Measures what SPECIFICATION.md promises, and prints each row for people and as a
 
 Usage: plimsoll-benches [OPTIONS] [ROW...]
 
-Rows: in-process loopback throughput start memory process deadline load; without any, all of them.
+Rows: in-process loopback throughput start memory process deadline broker neighbour load; without any, all of them.
 
 Options:
   --runs N         runs of the memory row (default 1000000)

@@ -23,6 +23,12 @@ impl Round {
         self.0[rank.min(self.0.len()) - 1]
     }
 
+    /// The arithmetic mean.
+    pub fn mean(&self) -> Duration {
+        let count = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        self.0.iter().sum::<Duration>() / count
+    }
+
     /// The median.
     pub fn p50(&self) -> Duration {
         self.percentile(50)

@@ -89,6 +89,38 @@ def test_every_promise_names_an_enforcer_that_exists_or_says_that_there_is_none(
             assert (ROOT / name).exists(), f"the enforcer {name} of {promise[0].strip()!r} does not exist"
 
 
+def test_every_field_of_a_profile_and_every_refusal_of_a_call_is_on_the_page_about_grants() -> None:
+    page = (ROOT / "docs/grants.md").read_text()
+    profile = (ROOT / "crates/grants/src/profiles/profile.rs").read_text()
+    fields = re.findall(r'"(\w+)"', profile.split("const FIELDS")[1].split("];")[0])
+    token = (ROOT / "crates/grants/src/profiles/token.rs").read_text()
+    fields += re.findall(r'"(\w+)"', token.split("const FIELDS")[1].split("];")[0])
+    assert len(fields) > 20
+    missing = [field for field in fields if f"`{field}`" not in page]
+    assert not missing, f"docs/grants.md does not have {missing}"
+    answers = (ROOT / "crates/broker/src/answer.rs").read_text()
+    reasons = set(re.findall(r'^ *"([^":]+): [^"]+; [^"]+\\n",?$', answers, re.MULTILINE))
+    assert len(reasons) > 8
+    unknown = [reason for reason in sorted(reasons) if f"`{reason}`" not in page]
+    assert not unknown, f"docs/grants.md does not have {unknown}"
+
+
+def test_the_grants_file_on_the_page_about_grants_is_one_that_the_daemon_takes(tmp_path: Path) -> None:
+    page = (ROOT / "docs/grants.md").read_text()
+    grants = tmp_path / "grants.json"
+    grants.write_text(page.split("```json\n")[1].split("```")[0])
+    variables = {
+        "SANDBOX_PROVIDER": "wasm",
+        "PLIMSOLL_TOKEN": "0123456789abcdef0123456789abcdef",
+        "PLIMSOLL_GRANTS_FILE": str(grants),
+        "BERTHS_TOKEN": "a-token-for-the-api",
+    }
+    check = subprocess.run(
+        [os.environ["PLIMSOLLD"], "check"], env=variables, capture_output=True, text=True, check=False, timeout=30
+    )
+    assert check.returncode == 0, check.stderr
+
+
 @pytest.mark.parametrize("lock", ["Cargo.lock", "fuzz/Cargo.lock"])
 def test_no_lock_file_holds_a_crate_that_must_never_be_linked(lock: str) -> None:
     packages = tomllib.loads((ROOT / lock).read_text())["package"]

@@ -1,8 +1,10 @@
 //! The rows of the table, one function each.
 
+mod broker;
 mod deadline;
 mod in_process;
 mod memory;
+mod neighbour;
 mod over_loopback;
 mod start;
 mod whole_process;
@@ -24,7 +26,7 @@ pub struct Options {
 }
 
 /// Every row by name, in the order of the table; the load test last.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 10] = [
     "in-process",
     "loopback",
     "throughput",
@@ -32,6 +34,8 @@ pub const NAMES: [&str; 8] = [
     "memory",
     "process",
     "deadline",
+    "broker",
+    "neighbour",
     "load",
 ];
 
@@ -49,6 +53,8 @@ pub async fn measure(name: &str, options: &Options) -> anyhow::Result<Row> {
         "memory" => memory::measure(&daemon()?, options.memory_runs).await,
         "process" => whole_process::measure(&options.node),
         "deadline" => deadline::measure(&daemon()?).await,
+        "broker" => broker::measure().await,
+        "neighbour" => neighbour::measure(&daemon()?).await,
         "load" => crate::load::measure(&daemon()?, options.load).await,
         other => anyhow::bail!("there is no row {other}; the rows are {}", NAMES.join(", ")),
     }

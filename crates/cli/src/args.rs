@@ -19,18 +19,22 @@ Exit status:
   the program's own  it ran; 124 means its timeout ended it, 134 that the engine trapped
   125                nothing ran
   123                it may have run, and there is no checked answer
-  2                  the command line is wrong
+  2                  the command line is wrong; nothing ran
+A program may end with 125, 123 or 2 by itself: the line on standard error says whether it ran.
 
 Examples:
   plimsoll run payroll.js
   plimsoll run --timeout 500ms --floor process payroll.js
   plimsoll run --json payroll.js > answer.json
   PLIMSOLL_TOKEN=… plimsoll run --daemon https://sandbox.example payroll.js
+  plimsoll run --grants grants.json --grant berths --caller me calls-an-api.js
 
 The token of a daemon is read from PLIMSOLL_TOKEN and is never an argument, because every user of this host can read
 the arguments of a process.";
 
 const DESCRIBE_EXAMPLES: &str = "\
+Exit status: 0 with a description, 1 without one, 2 when the command line is wrong.
+
 Examples:
   plimsoll describe
   plimsoll describe --json
@@ -105,9 +109,22 @@ pub enum Command {
     /// Measure this host: latency and throughput of each tier it can prove.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(FormatArgs),
-    /// Print the licences of the works inside the embedded engine
+    /// Make an allow list, a client and a tool description from an OpenAPI document; `plimsoll specgen -help` has the flags.
+    #[command(disable_help_flag = true)]
+    Specgen {
+        /// Its own flags and the document.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
+    /// Make a page from an audit log: what granted runs called and could have called; `plimsoll report -help` has the flags.
+    #[command(disable_help_flag = true)]
+    Report {
+        /// Its own flags and the log.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<OsString>,
+    },
+    /// Print the licences of the works inside the embedded engine.
     Notices,
-
     /// Print a completion script for a shell.
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -133,9 +150,13 @@ pub struct RunArgs {
     /// Refuse to run behind anything weaker [process, container, kernel, vm].
     #[arg(long, value_name = "TIER", value_parser = parse_tier)]
     pub floor: Option<Tier>,
-    /// End the program after this long, e.g. 500ms, 30s, 1m30s; without it, or with 0, the provider's default holds.
-    #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
+    /// End the program after this long, e.g. 500ms, 30s, 1m30s; without it, or with 0, the provider's default holds, and
+    /// above the provider's maximum (`plimsoll describe` shows it) the maximum.
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_timeout)]
     pub timeout: Option<Timeout>,
+    /// What it may call.
+    #[command(flatten)]
+    pub grant: GrantArgs,
     /// Print the whole answer as JSON instead of the program's output: a RunResponse, or a Connect error object.
     #[arg(long)]
     pub json: bool,
@@ -156,6 +177,20 @@ pub struct TargetArgs {
     /// Allow http:// to a daemon that is not on this host: anyone on the way can then read the token.
     #[arg(long, requires = "daemon")]
     pub insecure_http: bool,
+}
+
+/// What a program may call without holding the credential.
+#[derive(Args, Debug)]
+pub struct GrantArgs {
+    /// Let the program call the routes of this grant profile: one of the daemon's, or one of --grants.
+    #[arg(long = "grant", value_name = "NAME")]
+    pub profile: Option<String>,
+    /// The file of grant profiles, for a run in this process; its secrets come from the variables it names.
+    #[arg(id = "grants", long = "grants", value_name = "FILE", conflicts_with = "daemon", requires_all = ["profile", "caller"])]
+    pub file: Option<PathBuf>,
+    /// Who runs it: one of the profile's allowed_callers, and the subject of a minted token.
+    #[arg(long, value_name = "ID", requires = "grants", conflicts_with = "daemon")]
+    pub caller: Option<String>,
 }
 
 /// Options of `describe`.
@@ -213,7 +248,7 @@ fn parse_timeout(text: &str) -> Result<Timeout, String> {
     let nanos = plimsoll_core::vars::parse_duration(text.trim())
         .ok_or("is not a duration: write numbers with a unit of ns, us, ms, s, m or h, e.g. 500ms, 30s or 1m30s")?;
     match nanos {
-        ..=-1 => Err("is negative: write 0 for the provider's default, or how long the program may run".to_owned()),
+        ..=-1 => Err("is negative: write how long the program may run, or 0 for the provider's default".to_owned()),
         0 => Ok(Timeout { ms: 0 }),
         1.. => Ok(Timeout {
             ms: i32::try_from((nanos / NANOS_PER_MS).max(1)).unwrap_or(i32::MAX),
@@ -221,7 +256,7 @@ fn parse_timeout(text: &str) -> Result<Timeout, String> {
     }
 }
 
-/// The arguments with single-dash long options (`-floor vm`) spelled with two dashes (spec 20 §1).
+/// The arguments with single-dash long options (`-floor vm`) spelled with two dashes.
 pub fn normalised(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let args: Vec<OsString> = args.into_iter().collect();
     // Building the tree costs time that almost no command line is worth.

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use plimsoll::Sandbox;
 use plimsoll_core::vars::Lookup;
 use plimsoll_wire::{describe_response, json, pb};
 
@@ -26,10 +25,7 @@ pub(crate) fn describe(args: &DescribeArgs, lookup: &dyn Lookup) -> Result<Vec<u
 }
 
 async fn here(args: &DescribeArgs, lookup: &dyn Lookup) -> Result<pb::DescribeResponse, Failure> {
-    let chosen = local::for_one_run(args.target.provider.as_deref(), lookup);
-    let sandbox = Sandbox::from_lookup(&chosen)
-        .await
-        .map_err(|error| Failure::not_ready(&error))?;
+    let sandbox = local::sandbox(args.target.provider.as_deref(), lookup).await?;
     Ok(describe_response(&sandbox.evidence()))
 }
 

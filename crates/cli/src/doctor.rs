@@ -11,9 +11,13 @@ use serde_json::json;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Report {
     tier: Tier,
+    /// Whether this build has a provider that could prove it.
+    built: bool,
     /// Who proved it and on what.
     proof: Option<Proof>,
     missing: Vec<Missing>,
+    /// What the host has of what the tier will need: facts, because no change of the host helps before a provider is built.
+    host: Vec<&'static str>,
 }
 
 /// A provider that passed its preflight and its smoke test just now.
@@ -23,7 +27,7 @@ struct Proof {
     environment: String,
 }
 
-/// What stands between this host and a tier.
+/// What stands between this host and a tier, and what would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Missing {
     what: String,
@@ -60,8 +64,10 @@ pub(crate) async fn report(lookup: &dyn Lookup, json: bool) -> (String, bool) {
 async fn process(lookup: &dyn Lookup) -> Report {
     let mut report = Report {
         tier: Tier::Process,
+        built: true,
         proof: None,
         missing: Vec::new(),
+        host: Vec::new(),
     };
     match Sandbox::from_lookup(&crate::local::with_provider(Some("wasm"), lookup)).await {
         Ok(sandbox) => {
@@ -78,55 +84,47 @@ async fn process(lookup: &dyn Lookup) -> Report {
         }
         Err(error) => report.missing.push(Missing {
             what: format!("the embedded engine: {error}"),
-            fix: "correct the SANDBOX_ variable it names, or raise the process's limits (`ulimit -a`)",
+            fix: "change the SANDBOX_ variable it names; if it names none, raise this process's limits (`ulimit -a`)",
         }),
     }
     report
 }
 
-/// A tier no provider of this build can prove. The host's own gaps are named as well, so that they can be closed first.
+/// A tier no provider of this build can prove, whatever the host has.
 fn unbuilt(tier: Tier, host: &Host) -> Report {
-    let mut missing = vec![Missing {
-        what: format!("a provider of tier {tier} in this build"),
-        fix: "run on a daemon that has one: plimsoll run --daemon URL",
-    }];
+    let mut facts = Vec::new();
     if tier != Tier::Vm {
-        if !host.cgroups {
-            missing.push(Missing {
-                what: "control groups (neither version is mounted on /sys/fs/cgroup)".to_owned(),
-                fix: "mount them, as every init system does",
-            });
-        }
-        if !host.engine_socket {
-            missing.push(Missing {
-                what: "a container engine (nothing answers on /var/run/docker.sock)".to_owned(),
-                fix: "install and start a Docker engine, and let this user reach its socket",
-            });
-        }
+        facts.push(if host.cgroups {
+            "control groups are mounted"
+        } else {
+            "no control groups on /sys/fs/cgroup"
+        });
+        facts.push(if host.engine_socket {
+            "a container engine answers on /var/run/docker.sock"
+        } else {
+            "no container engine answers on /var/run/docker.sock"
+        });
     }
-    if tier == Tier::Kernel && !host.runsc {
-        missing.push(Missing {
-            what: "gVisor (no runsc on PATH)".to_owned(),
-            fix: "install runsc and register it with the engine",
+    if tier == Tier::Kernel {
+        facts.push(if host.runsc {
+            "gVisor is on PATH (runsc)"
+        } else {
+            "no gVisor on PATH (runsc)"
         });
     }
     if tier == Tier::Vm {
-        missing.extend(match host.kvm {
-            Kvm::Usable => None,
-            Kvm::Forbidden => Some(Missing {
-                what: "KVM (no permission to open /dev/kvm)".to_owned(),
-                fix: "add this user to the group that owns /dev/kvm",
-            }),
-            Kvm::Absent => Some(Missing {
-                what: "KVM (no /dev/kvm)".to_owned(),
-                fix: "enable virtualisation in the firmware, or nested virtualisation on the host of this machine",
-            }),
+        facts.push(match host.kvm {
+            Kvm::Usable => "/dev/kvm can be opened",
+            Kvm::Forbidden => "/dev/kvm is there, and this user may not open it",
+            Kvm::Absent => "no /dev/kvm",
         });
     }
     Report {
         tier,
+        built: false,
         proof: None,
-        missing,
+        missing: Vec::new(),
+        host: facts,
     }
 }
 
@@ -152,14 +150,19 @@ impl Host {
 fn as_text(reports: &[Report]) -> String {
     let mut lines = Vec::new();
     for report in reports {
+        let tier = report.tier.as_str();
         match &report.proof {
             Some(proof) => lines.push(format!(
-                "{:<10} proven: provider {}, smoke test passed, environment {}",
-                report.tier.as_str(),
-                proof.provider,
-                proof.environment
+                "{tier:<10} proven: provider {}, smoke test passed, environment {}",
+                proof.provider, proof.environment
             )),
-            None => lines.push(format!("{:<10} not proven", report.tier.as_str())),
+            None if report.built => lines.push(format!("{tier:<10} not proven")),
+            None => lines.push(format!(
+                "{tier:<10} not built yet: no provider of this build can prove it, whatever the host has"
+            )),
+        }
+        if !report.host.is_empty() {
+            lines.push(format!("{:10} this host: {}", "", report.host.join("; ")));
         }
         for missing in &report.missing {
             lines.push(format!("{:10} missing: {}", "", missing.what));
@@ -176,10 +179,12 @@ fn as_json(reports: &[Report]) -> String {
         .map(|report| {
             json!({
                 "tier": report.tier.as_str(),
+                "built": report.built,
                 "proven": report.proof.is_some(),
                 "provider": report.proof.as_ref().map(|proof| &proof.provider),
                 "environment": report.proof.as_ref().map(|proof| &proof.environment),
                 "missing": report.missing.iter().map(|one| json!({"what": one.what, "fix": one.fix})).collect::<Vec<_>>(),
+                "host": report.host,
             })
         })
         .collect();
@@ -197,40 +202,57 @@ mod tests {
         kvm: Kvm::Absent,
     };
 
-    #[test]
-    fn every_gap_of_a_bare_host_is_named_with_its_fix() {
+    fn reports(host: &Host) -> Vec<Report> {
         let proof = Proof {
             provider: "wasm".to_owned(),
             environment: "quickjs-wasm:sha256:00".to_owned(),
         };
         let mut reports = vec![Report {
             tier: Tier::Process,
+            built: true,
             proof: Some(proof),
             missing: Vec::new(),
+            host: Vec::new(),
         }];
-        reports.extend([Tier::Container, Tier::Kernel, Tier::Vm].map(|tier| unbuilt(tier, &BARE)));
-        insta::assert_snapshot!(as_text(&reports));
-        insta::assert_snapshot!(as_json(&reports));
+        reports.extend([Tier::Container, Tier::Kernel, Tier::Vm].map(|tier| unbuilt(tier, host)));
+        reports
     }
 
     #[test]
-    fn a_well_equipped_host_lacks_only_the_provider() {
+    fn what_is_not_built_is_said_to_be_so_with_no_advice_that_cannot_help() {
+        insta::assert_snapshot!(as_text(&reports(&BARE)));
+        insta::assert_snapshot!(as_json(&reports(&BARE)));
+    }
+
+    #[test]
+    fn a_well_equipped_host_is_described_as_one() {
         let host = Host {
             cgroups: true,
             engine_socket: true,
             runsc: true,
             kvm: Kvm::Usable,
         };
-        for tier in [Tier::Container, Tier::Kernel, Tier::Vm] {
-            assert_eq!(unbuilt(tier, &host).missing.len(), 1, "{tier}");
-        }
-        let forbidden = unbuilt(
-            Tier::Vm,
-            &Host {
-                kvm: Kvm::Forbidden,
-                ..host
-            },
+        insta::assert_snapshot!(as_text(&reports(&host)));
+        let forbidden = Host {
+            kvm: Kvm::Forbidden,
+            ..host
+        };
+        assert_eq!(
+            unbuilt(Tier::Vm, &forbidden).host,
+            ["/dev/kvm is there, and this user may not open it"]
         );
-        assert!(forbidden.missing[1].what.contains("permission"), "{forbidden:?}");
+    }
+
+    #[test]
+    fn a_setting_that_stops_the_engine_is_what_is_missing() {
+        let lookup = plimsoll::env::Environment::from_pairs([("SANDBOX_PIDS", "5")]);
+        let (text, proven) = crate::runtime(false).unwrap().block_on(report(&lookup, false));
+        assert!(!proven);
+        let lines: Vec<_> = text.lines().take(3).collect();
+        assert_eq!(lines[0], "process    not proven");
+        assert!(
+            lines[1].contains("missing: the embedded engine: SANDBOX_PIDS=\"5\"") && lines[2].contains("fix: "),
+            "{text}"
+        );
     }
 }

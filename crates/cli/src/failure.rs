@@ -4,6 +4,8 @@
 use plimsoll_core::{Code, Fault, Reason, Refusal, RunError};
 use plimsoll_wire::ErrorAnswer;
 
+use crate::words::spoken;
+
 /// Exit code when the command line is wrong.
 pub(crate) const USAGE: u8 = 2;
 
@@ -18,6 +20,8 @@ pub(crate) const MAY_HAVE_RUN: u8 = 123;
 pub(crate) struct Failure {
     answer: ErrorAnswer,
     class: Class,
+    /// What a person reads where the answer's own message speaks to programs.
+    words: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,7 @@ impl Failure {
         Self {
             answer: ErrorAnswer::refused(&Refusal::request(message)),
             class: Class::Usage,
+            words: None,
         }
     }
 
@@ -52,6 +57,7 @@ impl Failure {
         Self {
             answer: ErrorAnswer::unmarked(code, message),
             class: Class::NothingRan("unknown"),
+            words: None,
         }
     }
 
@@ -60,7 +66,20 @@ impl Failure {
         Self {
             answer: ErrorAnswer::unmarked(code, message),
             class: Class::MayHaveRun,
+            words: None,
         }
+    }
+
+    /// The same failure, told to people in these words; the error object keeps its own.
+    pub(crate) fn in_words(mut self, words: impl Into<String>) -> Self {
+        self.words = Some(words.into());
+        self
+    }
+
+    /// The same failure with something to do about it, for people only.
+    pub(crate) fn with_advice(self, advice: &str) -> Self {
+        let words = format!("{}; {advice}", self.words());
+        self.in_words(words)
     }
 
     /// What the process ends with.
@@ -77,9 +96,25 @@ impl Failure {
         self.answer.to_json()
     }
 
+    /// The line for people about a command that runs nothing: what there is none of, and why.
+    pub(crate) fn line_without(&self, what: &str) -> String {
+        match self.class {
+            Class::Usage => self.line(),
+            Class::NothingRan(_) | Class::MayHaveRun => format!("plimsoll: no {what}: {}", self.words()),
+        }
+    }
+
+    /// What a command that runs nothing ends with.
+    pub(crate) const fn exit_code_without_a_run(&self) -> u8 {
+        match self.class {
+            Class::Usage => USAGE,
+            Class::NothingRan(_) | Class::MayHaveRun => 1,
+        }
+    }
+
     /// The line for people.
     pub(crate) fn line(&self) -> String {
-        let message = self.answer.message();
+        let message = self.words();
         match self.class {
             Class::Usage => format!("plimsoll: {message}"),
             Class::NothingRan(reason) => format!("plimsoll: nothing ran ({reason}): {message}"),
@@ -91,6 +126,10 @@ impl Failure {
             }
         }
     }
+
+    fn words(&self) -> String {
+        self.words.clone().unwrap_or_else(|| spoken(self.answer.message()))
+    }
 }
 
 impl From<Refusal> for Failure {
@@ -98,6 +137,7 @@ impl From<Refusal> for Failure {
         Self {
             answer: ErrorAnswer::refused(&refusal),
             class: Class::NothingRan(refusal.reason().as_str()),
+            words: None,
         }
     }
 }
@@ -133,5 +173,28 @@ mod tests {
         );
         insta::assert_snapshot!([&refused, &lost, &unknown, &usage].map(Failure::line).join("\n"));
         insta::assert_snapshot!(String::from_utf8(refused.to_json()).unwrap());
+    }
+
+    #[test]
+    fn a_command_that_runs_nothing_does_not_speak_of_a_run() {
+        let lost = Failure::may_have_run(Code::Unavailable, "the connection broke").with_advice("try again");
+        assert_eq!(
+            lost.line_without("description"),
+            "plimsoll: no description: the connection broke; try again"
+        );
+        assert_eq!(lost.exit_code_without_a_run(), 1);
+        assert_eq!(Failure::usage("no").exit_code_without_a_run(), USAGE);
+    }
+
+    #[test]
+    fn words_for_people_leave_the_error_object_alone() {
+        let refused = Failure::from(Refusal::request("javascript.code is empty"));
+        assert_eq!(refused.line(), "plimsoll: nothing ran (request): the program is empty");
+        let advised = refused.clone().with_advice("write one");
+        assert_eq!(
+            advised.line(),
+            "plimsoll: nothing ran (request): the program is empty; write one"
+        );
+        assert_eq!(advised.to_json(), refused.to_json());
     }
 }

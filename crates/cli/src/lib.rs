@@ -16,6 +16,7 @@ mod bench;
 mod describe;
 mod doctor;
 mod failure;
+mod grants;
 mod line;
 mod local;
 mod pages;
@@ -23,14 +24,21 @@ mod remote;
 mod run;
 mod serve;
 mod streams;
+mod tools;
+mod words;
 
 use args::{Cli, Command};
 use failure::Failure;
+use tools::Tool;
 
 /// Runs the command these arguments name (the first is the program's own name) and returns the exit code of the process.
 ///
 /// `environment` is read when a command needs it; the daemon hardens its process first.
 pub fn main(args: impl IntoIterator<Item = OsString>, environment: impl FnOnce() -> Environment) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some(tool) = tools::invoked(&args) {
+        return tool.run(args);
+    }
     let cli = match Cli::try_parse_from(args::normalised(args)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -41,17 +49,22 @@ pub fn main(args: impl IntoIterator<Item = OsString>, environment: impl FnOnce()
     };
     match cli.command {
         Command::Run(args) => ExitCode::from(run::run(&args, &environment())),
-        Command::Describe(args) => print_or_explain(describe::describe(&args, &environment()), args.json),
+        Command::Describe(args) => {
+            print_or_explain(describe::describe(&args, &environment()), args.json, "description")
+        }
         Command::Serve(args) => serve::serve(&args, environment),
         Command::Check => serve::check(environment),
         Command::Doctor(args) => doctor(args.json, &environment()),
         Command::Bench(args) => print_or_explain(
             bench::report(&environment(), args.json).map(String::into_bytes),
             args.json,
+            "figures",
         ),
+        Command::Specgen { args } => Tool::Specgen.run("plimsoll specgen", args),
+        Command::Report { args } => Tool::Report.run("plimsoll report", args),
         Command::Notices => print(plimsoll::ENGINE_NOTICES.as_bytes()),
         Command::Completions { shell } => print(&pages::completions(shell)),
-        Command::Man { command } => print_or_explain(pages::manual(command.as_deref()), false),
+        Command::Man { command } => print_or_explain(pages::manual(command.as_deref()), false, "page"),
     }
 }
 
@@ -67,14 +80,15 @@ fn doctor(json: bool, lookup: &dyn Lookup) -> ExitCode {
             let printed = print(text.as_bytes());
             if proven { printed } else { ExitCode::FAILURE }
         }
-        Err(failure) => explain(&failure, json),
+        Err(failure) => explain(&failure, json, "report"),
     }
 }
 
-fn print_or_explain(text: Result<Vec<u8>, Failure>, json: bool) -> ExitCode {
+/// `what` is what there is none of when it failed.
+fn print_or_explain(text: Result<Vec<u8>, Failure>, json: bool, what: &str) -> ExitCode {
     match text {
         Ok(text) => print(&text),
-        Err(failure) => explain(&failure, json),
+        Err(failure) => explain(&failure, json, what),
     }
 }
 
@@ -88,14 +102,14 @@ fn print(text: &[u8]) -> ExitCode {
     }
 }
 
-fn explain(failure: &Failure, json: bool) -> ExitCode {
+fn explain(failure: &Failure, json: bool, what: &str) -> ExitCode {
     if json {
         let mut text = failure.to_json();
         text.push(b'\n');
         let _explained_below = streams::stdout(&text);
     }
-    streams::say(&failure.line());
-    ExitCode::from(failure.exit_code())
+    streams::say(&failure.line_without(what));
+    ExitCode::from(failure.exit_code_without_a_run())
 }
 
 /// One thread is enough for one call, and starts fastest. `network` adds what sockets need.

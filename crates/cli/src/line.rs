@@ -6,11 +6,34 @@ use plimsoll_core::limits::EXIT_TIMED_OUT;
 use plimsoll_core::{Diagnostics, JavaScriptResult, Trap};
 use plimsoll_record::Answer;
 
-/// Exit code of a run whose engine trapped (spec 40 A5).
+use crate::failure::{MAY_HAVE_RUN, NOTHING_RAN, USAGE};
+use crate::words::milliseconds;
+
+/// Exit code of a run whose engine trapped.
 const EXIT_TRAPPED: i32 = 134;
 
+/// Exit codes this command has for failures of its own.
+const OURS: [u8; 3] = [USAGE, NOTHING_RAN, MAY_HAVE_RUN];
+
+/// A timeout that was asked for and one that held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lowered {
+    pub(crate) asked_ms: u64,
+    pub(crate) most_ms: u64,
+}
+
+impl Lowered {
+    /// What became of a timeout at a provider with this maximum; 0 is the provider's default, or no stated maximum.
+    pub(crate) fn of(asked_ms: i32, most_ms: u32) -> Option<Self> {
+        let (asked_ms, most_ms) = (u64::try_from(asked_ms).ok()?, u64::from(most_ms));
+        (most_ms > 0 && asked_ms > most_ms).then_some(Self { asked_ms, most_ms })
+    }
+}
+
 /// Tier, duration, exit code with its meaning, what was cut, which limit was hit, and the digest of the record.
-pub(crate) fn about(answer: &Answer, result: &JavaScriptResult) -> String {
+///
+/// `lowered` is there when the timeout asked for was above the provider's maximum.
+pub(crate) fn about(answer: &Answer, result: &JavaScriptResult, lowered: Option<Lowered>) -> String {
     let diagnostics = answer.diagnostics.unwrap_or_default();
     let mut line = format!(
         "plimsoll: tier {}, {}, exit {}",
@@ -20,6 +43,14 @@ pub(crate) fn about(answer: &Answer, result: &JavaScriptResult) -> String {
     );
     if let Some(meaning) = meaning(result, &diagnostics) {
         let _infallible = write!(line, " ({meaning})");
+    }
+    if let Some(Lowered { asked_ms, most_ms }) = lowered {
+        let _infallible = write!(
+            line,
+            ", timeout {} lowered to {}, this provider's maximum",
+            milliseconds(asked_ms),
+            milliseconds(most_ms)
+        );
     }
     for (stream, cut, kept, written) in [
         (
@@ -79,6 +110,7 @@ fn meaning(result: &JavaScriptResult, diagnostics: &Diagnostics) -> Option<&'sta
         EXIT_TIMED_OUT => Some("the program's own exit code, not a timeout"),
         EXIT_TRAPPED => Some("the program's own exit code, not a trap"),
         13 => Some("as when an await never settles"),
+        code if OURS.map(i32::from).contains(&code) => Some("the program's own exit code: it ran"),
         _ => None,
     }
 }
@@ -106,7 +138,16 @@ mod tests {
             diagnostics: Some(diagnostics),
             result: Some(RunResult::JavaScript(result.clone())),
         };
-        about(&answer, result)
+        about(&answer, result, None)
+    }
+
+    #[test]
+    fn a_timeout_is_lowered_only_above_a_stated_maximum() {
+        let held = |asked, most| Lowered::of(asked, most).map(|lowered| (lowered.asked_ms, lowered.most_ms));
+        assert_eq!(held(60_000, 30_000), Some((60_000, 30_000)));
+        for (asked, most) in [(30_000, 30_000), (0, 30_000), (60_000, 0), (-1, 30_000)] {
+            assert_eq!(held(asked, most), None, "{asked} {most}");
+        }
     }
 
     #[test]
@@ -132,6 +173,7 @@ mod tests {
             ),
             line(50, &exit(124), Diagnostics::default()),
             line(50, &exit(134), Diagnostics::default()),
+            line(1, &exit(125), Diagnostics::default()),
             line(1, &exit(13), Diagnostics::default()),
             line(7, &exit(134), trapped(Trap::Stack)),
             line(7, &exit(134), trapped(Trap::Memory)),

@@ -1,8 +1,13 @@
 //! A sandbox in this process.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
+use plimsoll::Sandbox;
+use plimsoll::registry::PROVIDERS;
 use plimsoll_core::vars::Lookup;
+
+use crate::failure::Failure;
 
 /// The environment with a few names answered differently.
 pub(crate) struct Overlay<'a> {
@@ -55,6 +60,36 @@ pub(crate) fn for_one_run<'a>(named: Option<&str>, below: &'a dyn Lookup) -> Ove
     overlay
 }
 
+/// A sandbox for one run, in this process.
+pub(crate) async fn sandbox(named: Option<&str>, lookup: &dyn Lookup) -> Result<Sandbox, Failure> {
+    let chosen = for_one_run(named, lookup);
+    check_provider(&chosen)?;
+    Sandbox::from_lookup_in(&chosen, cache(lookup).as_deref())
+        .await
+        .map_err(|error| Failure::not_ready(&error))
+}
+
+/// The daemon's words for a provider that is not there speak of running nothing when none is chosen; here wasm would run.
+fn check_provider(chosen: &dyn Lookup) -> Result<(), Failure> {
+    let value = chosen.get("SANDBOX_PROVIDER").unwrap_or_default().to_string_lossy();
+    let name = value.trim();
+    if PROVIDERS.iter().any(|entry| entry.name == name) {
+        return Ok(());
+    }
+    let built: Vec<_> = PROVIDERS.iter().map(|entry| entry.name).collect();
+    Err(Failure::not_ready(&format!(
+        "SANDBOX_PROVIDER={name:?}: this build has no such provider; unset it, or use --provider {}",
+        built.join(" or ")
+    )))
+}
+
+/// Where this user's programs keep what they can make again: `$XDG_CACHE_HOME`, else `~/.cache`, if the environment says.
+pub(crate) fn cache(lookup: &dyn Lookup) -> Option<PathBuf> {
+    let folder = |name| lookup.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
+    Some(caches.join("plimsoll"))
+}
+
 #[cfg(test)]
 mod tests {
     use plimsoll::env::Environment;
@@ -79,6 +114,21 @@ mod tests {
         assert_eq!(provider(None, &[("SANDBOX_PROVIDER", " ")]), "wasm");
         assert_eq!(provider(None, &[("SANDBOX_PROVIDER", "docker")]), "docker");
         assert_eq!(provider(Some("wasm"), &[("SANDBOX_PROVIDER", "docker")]), "wasm");
+    }
+
+    #[test]
+    fn the_cache_is_the_users_or_nowhere() {
+        let at = |values: &[(&str, &str)]| cache(&Environment::from_pairs(values.iter().copied()));
+        assert_eq!(at(&[]), None);
+        assert_eq!(at(&[("HOME", "")]), None);
+        assert_eq!(
+            at(&[("HOME", "/h"), ("XDG_CACHE_HOME", "x")]),
+            Some("/h/.cache/plimsoll".into())
+        );
+        assert_eq!(
+            at(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")]),
+            Some("/x/plimsoll".into())
+        );
     }
 
     #[test]

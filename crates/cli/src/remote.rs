@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use plimsoll_client::{Client, Error, ErrorKind, JavaScriptResult as Checked, Refusal as Mark};
 use plimsoll_core::vars::Lookup;
-use plimsoll_core::{JavaScriptResult, Payload, PayloadEnvironment, Reason, Refusal, RunRequest, RunResult, Tier};
+use plimsoll_core::{
+    Code, JavaScriptResult, Payload, PayloadEnvironment, Reason, Refusal, RunRequest, RunResult, Tier,
+};
 use plimsoll_record::Answer;
 use plimsoll_wire::pb;
 
@@ -12,6 +14,9 @@ use crate::failure::Failure;
 
 /// Where the token of a daemon comes from. Never an argument: every user of a host can read the arguments of a process.
 const TOKEN: &str = "PLIMSOLL_TOKEN";
+
+/// How long a line about a run that has ended waits for what the daemon states about itself.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs a prepared request on a daemon.
 pub(crate) async fn run(
@@ -21,18 +26,29 @@ pub(crate) async fn run(
     lookup: &dyn Lookup,
 ) -> Result<Answer, Failure> {
     let client = client(url, insecure, lookup)?;
+    let explained = |error: Error| failure(&error, url, lookup);
     let Some(Payload::JavaScript(program)) = request.payload else {
         return Err(Failure::usage("only JavaScript programs can be run"));
     };
-    let run = client.run_javascript(program.code);
+    let run = client.run_javascript(program.code).grant_profile(program.grant_profile);
     let run = match request.minimum_isolation.parse::<Tier>() {
         Ok(floor) => run.floor(floor),
         Err(_) => run.any_tier(),
     };
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
-    Ok(answer(
-        run.timeout(timeout).send().await.map_err(|error| failure(&error))?,
-    ))
+    Ok(answer(run.timeout(timeout).send().await.map_err(explained)?))
+}
+
+/// The longest a program may run on a daemon; 0 when it does not say so in time, because a run is not worth less for it.
+pub(crate) async fn max_timeout_ms(url: &str, insecure: bool, lookup: &dyn Lookup) -> u32 {
+    let asked = tokio::time::timeout(PATIENCE, describe(url, insecure, lookup)).await;
+    let environment = asked.ok().and_then(Result::ok).and_then(|stated| {
+        stated
+            .javascript_environment
+            .as_option()
+            .map(|environment| environment.max_timeout_ms)
+    });
+    environment.unwrap_or(0)
 }
 
 /// What a daemon states about itself, also when it speaks another protocol number.
@@ -40,7 +56,7 @@ pub(crate) async fn describe(url: &str, insecure: bool, lookup: &dyn Lookup) -> 
     let info = client(url, insecure, lookup)?
         .describe_unchecked()
         .await
-        .map_err(|error| failure(&error))?;
+        .map_err(|error| failure(&error, url, lookup))?;
     Ok(pb::DescribeResponse {
         sandbox: info.provider,
         isolation: info.isolation,
@@ -91,17 +107,43 @@ fn client(url: &str, insecure: bool, lookup: &dyn Lookup) -> Result<Client, Fail
         builder = builder.token(token);
     }
     builder.build().map_err(|error| match error.kind() {
-        ErrorKind::InvalidBaseUrl => Failure::usage(format!("--daemon: {}", error.message())),
-        ErrorKind::InsecureHttp => Failure::usage(format!(
-            "--daemon: {}; use https, or allow it with --insecure-http",
-            error.message()
-        )),
-        _ => Failure::no_program(format!("{TOKEN}: {}", error.message())),
+        ErrorKind::InvalidBaseUrl => Failure::usage(error.message()),
+        ErrorKind::InsecureHttp => Failure::usage(
+            "--daemon is http:// to a host that is not this one, so anyone on the way could read the token and the \
+             program; use https://, or allow it with --insecure-http",
+        ),
+        _ => Failure::no_program(error.message()),
     })
 }
 
 /// Whether anything ran is the client's word, never guessed from a code.
-fn failure(error: &Error) -> Failure {
+fn failure(error: &Error, url: &str, lookup: &dyn Lookup) -> Failure {
+    let failure = marked(error);
+    match error.kind() {
+        _ if error.code() == Code::Unauthenticated && !error.answer_not_bound() => {
+            failure.in_words(if lookup.get(TOKEN).is_some_and(|token| !token.is_empty()) {
+                "the daemon does not know the token in PLIMSOLL_TOKEN; set it to one the daemon knows"
+            } else {
+                "the daemon wants a token, and PLIMSOLL_TOKEN is not set; set it to one the daemon knows"
+            })
+        }
+        ErrorKind::Transport if error.message().starts_with("cannot connect") => {
+            failure.with_advice("check --daemon, and that a daemon listens there")
+        }
+        ErrorKind::AnswerNotBound | ErrorKind::MalformedResponse => {
+            failure.with_advice("check that --daemon is the address of a plimsoll daemon")
+        }
+        ErrorKind::Unsupported if has_path(url) => failure.with_advice("check the path in --daemon"),
+        _ => failure,
+    }
+}
+
+fn has_path(url: &str) -> bool {
+    let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+    after_scheme.trim_end_matches('/').contains('/')
+}
+
+fn marked(error: &Error) -> Failure {
     let reason = match error.not_dispatched() {
         None => return Failure::may_have_run(error.code(), error.message()),
         Some(Mark::Request) => Reason::Request,

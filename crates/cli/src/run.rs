@@ -1,41 +1,74 @@
 //! `plimsoll run`: one program in, its own output, exit code and one line about it out.
 
 use std::io::Read as _;
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
-use plimsoll::Sandbox;
 use plimsoll_core::limits::MAX_CODE_BYTES;
 use plimsoll_core::vars::Lookup;
-use plimsoll_core::{Code, JavaScriptResult, RunRequest, RunResult};
+use plimsoll_core::{Code, JavaScriptResult, Payload, RunRequest, RunResult};
 use plimsoll_record::Answer;
 use plimsoll_wire::{json, pb};
 
 use crate::args::RunArgs;
 use crate::failure::Failure;
-use crate::{line, local, remote, runtime, streams};
+use crate::line::Lowered;
+use crate::{grants, line, local, remote, runtime, streams};
 
 /// Runs the program and reports it; the exit code of the process.
 pub(crate) fn run(args: &RunArgs, lookup: &dyn Lookup) -> u8 {
-    let delivered = attempt(args, lookup).and_then(|answer| deliver(args, answer, lookup));
+    let delivered = attempt(args, lookup).and_then(|ran| deliver(args, ran, lookup));
     delivered.unwrap_or_else(|failure| report(args, &failure))
 }
 
-fn attempt(args: &RunArgs, lookup: &dyn Lookup) -> Result<Answer, Failure> {
+/// An answer, and what became of the timeout that was asked for.
+struct Ran {
+    answer: Answer,
+    lowered: Option<Lowered>,
+}
+
+fn attempt(args: &RunArgs, lookup: &dyn Lookup) -> Result<Ran, Failure> {
     let mut request = RunRequest::javascript(read_program(&args.file)?);
     request.minimum_isolation = args.floor.map(|floor| floor.as_str().to_owned()).unwrap_or_default();
     request.timeout_ms = args.timeout.map_or(0, |timeout| timeout.ms);
+    if let (Some(Payload::JavaScript(program)), Some(profile)) = (&mut request.payload, &args.grant.profile) {
+        profile.clone_into(&mut program.grant_profile);
+    }
     match &args.target.daemon {
-        Some(url) => runtime(true)?.block_on(remote::run(url, args.target.insecure_http, request, lookup)),
-        None => runtime(false)?.block_on(run_here(args, request, lookup)),
+        Some(url) => runtime(true)?.block_on(run_there(url, args, request, lookup)),
+        None => runtime(args.grant.profile.is_some())?.block_on(run_here(args, request, lookup)),
     }
 }
 
-async fn run_here(args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> Result<Answer, Failure> {
-    let chosen = local::for_one_run(args.target.provider.as_deref(), lookup);
-    let sandbox = Sandbox::from_lookup(&chosen)
-        .await
-        .map_err(|error| Failure::not_ready(&error))?;
-    Ok(sandbox.exchange(request).await?)
+async fn run_here(args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> Result<Ran, Failure> {
+    let profiles = grants::profiles(&args.grant, args.quiet || args.json, lookup)?;
+    let mut sandbox = local::sandbox(args.target.provider.as_deref(), lookup).await?;
+    if let Some((profiles, caller)) = profiles {
+        sandbox = sandbox.with_grants(profiles, caller);
+    }
+    let evidence = sandbox.evidence();
+    let most_ms = evidence
+        .environments
+        .javascript
+        .as_ref()
+        .map_or(0, |one| one.max_timeout_ms);
+    let lowered = Lowered::of(request.timeout_ms, most_ms);
+    let answer = sandbox.exchange(request).await?;
+    // The process ends with this run, and the kernel takes everything back at once; taking it apart first takes time that
+    // the whole command has little of.
+    let _left_to_the_kernel = ManuallyDrop::new(sandbox);
+    Ok(Ran { answer, lowered })
+}
+
+async fn run_there(url: &str, args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> Result<Ran, Failure> {
+    let (insecure, timeout_ms) = (args.target.insecure_http, request.timeout_ms);
+    let answer = remote::run(url, insecure, request, lookup).await?;
+    let lowered = if timeout_ms > 0 && !args.quiet {
+        Lowered::of(timeout_ms, remote::max_timeout_ms(url, insecure, lookup).await)
+    } else {
+        None
+    };
+    Ok(Ran { answer, lowered })
 }
 
 /// The program's text: never more than one byte past what a run takes, whatever the file is.
@@ -45,21 +78,15 @@ fn read_program(file: &Path) -> Result<String, Failure> {
     } else {
         file.display().to_string()
     };
-    let cannot = |error: &std::io::Error| Failure::no_program(format!("cannot read the program: {error}"));
     let limit = u64::try_from(MAX_CODE_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
     if file == Path::new("-") {
-        std::io::stdin()
-            .lock()
-            .take(limit)
-            .read_to_end(&mut bytes)
-            .map_err(|error| cannot(&error))?;
+        let read = std::io::stdin().lock().take(limit).read_to_end(&mut bytes);
+        read.map_err(|error| Failure::no_program(format!("cannot read {name}: {error}")))?;
     } else {
-        let opened = fs_err::File::open(file).map_err(|error| cannot(&error))?;
-        opened
-            .take(limit)
-            .read_to_end(&mut bytes)
-            .map_err(|error| cannot(&error))?;
+        // These errors name the file.
+        let read = fs_err::File::open(file).and_then(|opened| opened.take(limit).read_to_end(&mut bytes));
+        read.map_err(|error| Failure::no_program(error.to_string()))?;
     }
     if bytes.len() > MAX_CODE_BYTES {
         return Err(Failure::no_program(format!(
@@ -72,14 +99,15 @@ fn read_program(file: &Path) -> Result<String, Failure> {
     })
 }
 
-fn deliver(args: &RunArgs, answer: Answer, lookup: &dyn Lookup) -> Result<u8, Failure> {
+fn deliver(args: &RunArgs, ran: Ran, lookup: &dyn Lookup) -> Result<u8, Failure> {
+    let Ran { answer, lowered } = ran;
     let Some(RunResult::JavaScript(result)) = answer.result.clone() else {
         return Err(Failure::may_have_run(
             Code::DataLoss,
             "the answer holds no result of a JavaScript program",
         ));
     };
-    let about = line::about(&answer, &result);
+    let about = line::about(&answer, &result, lowered);
     let exit_code = exit_code(&result);
     let written = if args.json {
         let mut text = json::to_json(&pb::RunResponse::from(answer));

@@ -1,4 +1,4 @@
-//! From an HTTP answer to something believed, or an error that says how much of it counts (spec 70 §1.4 to §1.8).
+//! From an HTTP answer to something believed, or an error that says how much of it counts.
 
 use http::HeaderMap;
 use plimsoll_core::{Code, Payload, PayloadKind, Reason, RunRequest, RunResult, SoftwareRule};
@@ -86,7 +86,7 @@ fn restore(http: &HttpAnswer, bound: bool) -> Error {
     }
 }
 
-/// The kind of a bound error (spec 70 §1.5, "class selection").
+/// The kind of a bound error.
 fn class(code: Code, mark: Option<Refusal>, session_ended: bool) -> ErrorKind {
     match (code, mark) {
         (Code::FailedPrecondition, _) if session_ended => ErrorKind::SessionEnded,

@@ -1,4 +1,4 @@
-//! Runs: how one is described, and why it cannot be sent without a word about the floor (spec 70 §4, DESIGN §1).
+//! Runs: how one is described, and why it cannot be sent without a word about the floor.
 //!
 //! [`RunCall`] carries its state in its type. `send` exists only on [`FloorStated`], and the two ways there are `floor` and
 //! `any_tier`; a call that forgot the question does not compile.

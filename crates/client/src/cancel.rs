@@ -1,4 +1,4 @@
-//! Cancelling calls from outside (spec 70 §1.9).
+//! Cancelling calls from outside.
 
 use tokio_util::sync::CancellationToken;
 

@@ -1,4 +1,4 @@
-//! What must not compile (DESIGN §1): a call whose floor was forgotten or taken back. Each pair differs in one line; the
+//! What must not compile: a call whose floor was forgotten or taken back. Each pair differs in one line; the
 //! first compiles, so the second fails for that line and no other reason.
 //!
 //! A snippet:

@@ -1,4 +1,4 @@
-//! The one error type, and what every error says (spec 70 §2).
+//! The one error type, and what every error says.
 
 use std::error::Error as StdError;
 use std::fmt;

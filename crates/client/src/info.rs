@@ -1,4 +1,4 @@
-//! What a daemon says about itself (spec 70 §3, `Info`).
+//! What a daemon says about itself.
 
 use plimsoll_core::limits::PROTOCOL;
 use plimsoll_core::{Isolation, PayloadEnvironment, Resources, Tier};

@@ -1,4 +1,4 @@
-//! What a run came to, with the evidence that was checked (spec 70 §3).
+//! What a run came to, with the evidence that was checked.
 //!
 //! Guest output is bytes, exactly as the guest wrote them; the `*_text` helpers read them as UTF-8 with replacement. A
 //! non-zero exit code is a result and never an error.

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 exchange on a connection of its own (spec 70 §1.3).
+//! One HTTP/1.1 exchange on a connection of its own.
 //!
 //! The connection is opened for the call and never reused, so that "nothing left this process" is a fact and not a guess.
 //! Everything belongs to the caller's future: dropping it closes the socket and ends the attempts to connect.
@@ -113,7 +113,7 @@ impl Transport {
                 let handshake = TlsConnector::from(Arc::clone(config)).connect(name, socket);
                 let stream = handshake
                     .await
-                    .map_err(|error| failed("cannot agree on TLS with", error))?;
+                    .map_err(|error| failed("cannot agree on TLS with", no_tls_at_all(error)))?;
                 self.speak(Marking::new(stream, sent.clone()), request, sent).await?
             }
             _ => self.speak(Marking::new(socket, sent.clone()), request, sent).await?,
@@ -271,6 +271,18 @@ impl fmt::Debug for Transport {
         f.debug_tuple("Transport")
             .field(&format_args!("{}", self.base))
             .finish()
+    }
+}
+
+/// Bytes that are no TLS record come from somebody who speaks something else, which is what a person needs to hear.
+fn no_tls_at_all(error: io::Error) -> io::Error {
+    let fault = error.get_ref().and_then(|fault| fault.downcast_ref::<rustls::Error>());
+    match fault {
+        Some(rustls::Error::InvalidMessage(_)) => io::Error::new(
+            error.kind(),
+            "what answers does not speak TLS; is it meant to be reached with http?",
+        ),
+        _ => error,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The base URL: what is accepted, and when cleartext is (spec 70 §1.1).
+//! The base URL: what is accepted, and when cleartext is.
 //!
 //! Read by hand and not by a URL library: such a library repairs what it reads (`127.1` becomes `127.0.0.1`, tabs vanish),
 //! and a repaired host would make the loopback test answer for another text than the one the caller wrote.
@@ -69,11 +69,11 @@ impl BaseUrl {
         let tls = match scheme {
             _ if scheme.eq_ignore_ascii_case("https") => true,
             _ if scheme.eq_ignore_ascii_case("http") => false,
-            _ => return Err("has a scheme other than http and https"),
+            _ => return Err("has a scheme other than http and https; write it as https://host:port"),
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if authority.contains('@') {
-            return Err("carries a user name; give the token separately");
+            return Err("carries a user name; remove it, the token is not part of the address");
         }
         let (host, port) = Host::read(authority)?;
         let port = match port {

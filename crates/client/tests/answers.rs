@@ -1,4 +1,4 @@
-//! What is believed of a run's answer, and what is not (spec 70 §1.4, §1.6 to §1.8).
+//! What is believed of a run's answer, and what is not.
 
 mod common;
 

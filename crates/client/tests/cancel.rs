@@ -1,4 +1,4 @@
-//! Cancelling: what was not sent never is, what was sent is cut at once (spec 70 §1.9).
+//! Cancelling: what was not sent never is, what was sent is cut at once.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What an error answer becomes, and how much of it is believed (spec 70 §1.4, §1.5).
+//! What an error answer becomes, and how much of it is believed.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! `https`: whom the client believes, and that nothing is sent to anybody else (spec 70 §1.3).
+//! `https`: whom the client believes, and that nothing is sent to anybody else.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Connections, deadlines, bounds, and what each failure says about having run (spec 70 §1.3).
+//! Connections, deadlines, bounds, and what each failure says about having run.
 
 mod common;
 

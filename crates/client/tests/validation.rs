@@ -1,4 +1,4 @@
-//! What is refused before anything is sent, from the vectors every language's client shares (spec 70 §1.1, §1.2).
+//! What is refused before anything is sent, from the vectors every language's client shares.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The corridor of spec 10 §3.3, as types: each step consumes the one before and cannot be skipped.
+//! The corridor, as types: each step consumes the one before and cannot be skipped.
 //!
 //! The looked-up grant rides along as a type parameter that this crate never opens, so that rooms above can carry what
 //! they like through the same checks.
@@ -28,7 +28,7 @@ pub struct Granted<G>(G);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoGrant;
 
-/// A request that satisfies every rule of spec 10 §4.
+/// A request that satisfies every rule a request can break by itself.
 #[derive(Debug)]
 pub struct Validated<G = Pending> {
     call: Call,
@@ -61,7 +61,7 @@ struct Call {
 }
 
 impl Validated<Pending> {
-    /// Steps 1 to 6 of spec 10 §3.3 for a `Run`: protocol, floor, rule, payload kind, payload.
+    /// The checks that need nothing but the request, in order: protocol, floor, rule, payload kind, payload.
     ///
     /// # Errors
     /// The first rule the request breaks, marked `protocol` or `request`.
@@ -205,7 +205,7 @@ impl<G> Admitted<G> {
         self.call.compare(launching)
     }
 
-    /// Another holder of this call's capacity, for a provider whose sandbox outlives the answer (spec 20 §8.3).
+    /// Another holder of this call's capacity, for a provider whose sandbox outlives the answer.
     pub fn hold(&self) -> Permit {
         self.permit.clone()
     }
@@ -223,7 +223,7 @@ impl Call {
             .expect("a validated request has a payload")
     }
 
-    /// The order floor, rule, unsupported is the same on every provider and for every kind (spec 10 §3.3).
+    /// The order floor, rule, unsupported is the same on every provider and for every kind.
     fn compare(&self, evidence: &Evidence) -> Result<(), Refusal> {
         if let Some(floor) = self.floor
             && !evidence.isolation.meets(Some(floor))
@@ -274,7 +274,7 @@ impl Call {
     }
 }
 
-/// Capacity held for a call: given back when the last clone is dropped (spec 20 §8.3).
+/// Capacity held for a call: given back when the last clone is dropped.
 ///
 /// What is held is the admitter's business; this crate only keeps it alive exactly as long as the call.
 #[derive(Clone)]

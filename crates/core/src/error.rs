@@ -1,8 +1,8 @@
-//! Two kinds of failure and no third: nothing of the call ran, or it may have (spec 10 §3.1, DESIGN §1).
+//! Two kinds of failure and no third: nothing of the call ran, or it may have.
 
 use std::fmt;
 
-/// The sixteen Connect error codes, with their published HTTP statuses (spec 10 §2.3).
+/// The sixteen Connect error codes, with their published HTTP statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
     /// The caller went away.
@@ -111,7 +111,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// Why nothing ran, in the words a router acts on (spec 10 §3.1).
+/// Why nothing ran, in the words a router acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// Malformed or out of bounds; no backend will take it.
@@ -185,7 +185,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How a session ended (spec 10 §8.4); the number is that of `plimsoll.v1.SessionEnd`.
+/// How a session ended; the number is that of `plimsoll.v1.SessionEnd`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SessionEnd {
     /// Closed by its caller.
@@ -297,7 +297,7 @@ impl Refusal {
         }
     }
 
-    /// `invalid_argument` with reason `request`: malformed, or out of the bounds of spec 10 §4.
+    /// `invalid_argument` with reason `request`: malformed, or out of its bounds.
     pub fn request(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, Reason::Request, message)
     }
@@ -362,9 +362,9 @@ pub enum FaultKind {
     Canceled,
     /// The call's own deadline passed and there is no result.
     DeadlineExceeded,
-    /// The worker refused the request after its sandbox had started; stays unmarked (spec 10 §3.2).
+    /// The worker refused the request after its sandbox had started; stays unmarked.
     InvalidRequest,
-    /// A fault of ours or of the provider's: the text goes to the log, the caller sees an id (spec 10 §2.3).
+    /// A fault of ours or of the provider's: the text goes to the log, the caller sees an id.
     Internal,
 }
 
@@ -410,7 +410,7 @@ impl Fault {
         &self.message
     }
 
-    /// Whether this counts as an infrastructure failure in metrics (spec 20 §10).
+    /// Whether this counts as an infrastructure failure in metrics.
     pub const fn is_infrastructure(&self) -> bool {
         matches!(self.kind, FaultKind::Internal)
     }

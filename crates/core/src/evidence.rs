@@ -1,4 +1,4 @@
-//! What a provider can show about itself right now (spec 10 §6, 20 §14).
+//! What a provider can show about itself right now.
 
 use crate::request::PayloadKind;
 use crate::tier::Isolation;
@@ -9,7 +9,7 @@ pub enum Availability {
     /// A provider is chosen.
     #[default]
     Serving,
-    /// No provider is chosen: every run is refused (spec 20 §3).
+    /// No provider is chosen: every run is refused.
     Disabled,
 }
 
@@ -106,7 +106,7 @@ impl GrantSupport {
     }
 }
 
-/// How sessions are kept (spec 10 §6, §8.1).
+/// How sessions are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSupport {
     /// Longest life in milliseconds.

@@ -1,7 +1,7 @@
 //! Tiers, requests, results, refusals, and the corridor every run walks through.
 //!
 //! This is the ground floor: pure types and rules with no input or output, no async and no transport. Whatever a
-//! caller sends becomes a [`RunRequest`]; the corridor turns it, step by step and in the order of spec 10 §3.3, into an
+//! caller sends becomes a [`RunRequest`]; the corridor turns it, step by step and in one fixed order, into an
 //! [`Admitted`] call, which is the only thing a provider can be handed:
 //!
 //! ```text

@@ -1,11 +1,11 @@
-//! Every bound of a request and a result, with its number and where the number comes from (spec 10 §2.1, §4, §5).
+//! Every bound of a request and a result, with its number and where the number comes from.
 
 use std::time::Duration;
 
-/// The one protocol number this build speaks (spec 10 §1).
+/// The one protocol number this build speaks.
 pub const PROTOCOL: u32 = 4;
 
-/// The record version of every live answer (spec 10 §1).
+/// The record version of every live answer.
 pub const RECORD_VERSION: u32 = 4;
 
 /// Longest run a caller can ask for. Longer requests are clamped, not refused.
@@ -71,11 +71,11 @@ pub const MAX_RESPONSE_BYTES: usize = 32 * 1024 * 1024;
 /// How long a client waits for a whole exchange by default; above the longest run plus its cleanup.
 pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(360);
 
-/// Deadline put on every dispatched call whatever the provider does (spec 10 §3.3 step 12).
+/// Deadline put on every dispatched call whatever the provider does.
 pub const DISPATCH_DEADLINE: Duration = Duration::from_secs(300);
 
-/// Output of one snippet or cell stream a provider keeps by default, in bytes (spec 40 §0).
+/// Output of one snippet or cell stream a provider keeps by default, in bytes.
 pub const DEFAULT_OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Exit code of a run its deadline ended (spec 40 §0).
+/// Exit code of a run its deadline ended.
 pub const EXIT_TIMED_OUT: i32 = 124;

@@ -1,4 +1,4 @@
-//! What a run came to (spec 10 §5). Streams are bytes and leave exactly as the guest wrote them.
+//! What a run came to. Streams are bytes and leave exactly as the guest wrote them.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub struct Outcome {
     pub environment: String,
     /// Software the run reports, or empty.
     pub software_identity: String,
-    /// Typed reference of the one sandbox (spec 10 §7.4), or empty.
+    /// Typed reference of the one sandbox, or empty.
     pub instance: String,
     /// Informational; never digested.
     pub diagnostics: Diagnostics,
@@ -268,7 +268,7 @@ impl Limit {
     }
 }
 
-/// What a WebAssembly trap was, by the runtime's typed error (spec 40 A5).
+/// What a WebAssembly trap was, by the runtime's typed error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trap {
     /// The native stack ran out.

@@ -1,4 +1,4 @@
-//! Which software a caller accepts (spec 10 §4, §7.4).
+//! Which software a caller accepts.
 
 use crate::error::Refusal;
 use crate::limits::{MAX_IDENTITIES, MAX_IDENTITY_BYTES};
@@ -121,7 +121,7 @@ impl SoftwareRule {
             .is_none_or(|listed| !identity.is_empty() && listed.identities.iter().any(|one| one == identity))
     }
 
-    /// The session's rule with the call's (spec 10 §8.3): the intersection in this rule's order.
+    /// The session's rule with the call's: the intersection in this rule's order.
     ///
     /// # Errors
     /// When both list identities and share none.

@@ -1,4 +1,4 @@
-//! How strong a wall is: the five words of spec 20 §14, and nothing in between.
+//! How strong a wall is: five words, and nothing in between.
 
 use std::fmt;
 use std::str::FromStr;
@@ -53,7 +53,7 @@ pub struct UnknownTier;
 impl FromStr for Tier {
     type Err = UnknownTier;
 
-    /// Exact case, as spec 10 §4 asks.
+    /// Exact case.
     fn from_str(text: &str) -> Result<Self, UnknownTier> {
         Self::ALL
             .into_iter()

@@ -1,4 +1,4 @@
-//! The caller's own correlation id: kept exactly, or dropped whole (spec 10 §4).
+//! The caller's own correlation id: kept exactly, or dropped whole.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Every rule of spec 10 §4, in its order. Messages name the field, the limit and what helps.
+//! Every rule a request can break by itself, in the order they are checked. Messages name the field, the limit and what helps.
 
 use std::collections::HashSet;
 

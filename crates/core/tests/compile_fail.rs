@@ -1,4 +1,4 @@
-//! What must not compile (DESIGN §1): each file is a program that would break the corridor.
+//! What must not compile: each file is a program that would break the corridor.
 
 #[test]
 fn the_corridor_cannot_be_left() {

@@ -1,4 +1,4 @@
-//! The order of checks of spec 10 §3.3, step against step.
+//! The order of the checks, step against step.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Every row of spec 10 "Requests" that a request alone decides, and spec 10 §4's bounds on both sides.
+//! Every rule that a request alone decides, and every bound on both sides.
 
 use plimsoll_core::limits::*;
 use plimsoll_core::*;

@@ -1,4 +1,4 @@
-//! What must not compile (DESIGN §1). Each pair differs in one line; the first compiles, so the second fails for that line
+//! What must not compile. Each pair differs in one line; the first compiles, so the second fails for that line
 //! and no other reason.
 //!
 //! A floor that was forgotten, or taken back:

@@ -34,4 +34,13 @@ pub use plimsoll_core::{
     SoftwareRule, Tier, Trap,
 };
 pub use plimsoll_record::{Answer, RunRecord};
+
+/// Grants: letting a program call listed routes of one API without holding its credential.
+pub mod grants {
+    pub use plimsoll_core::AdviceFinding;
+    pub use plimsoll_grants::{
+        Audience, CallRow, CallTrace, Credential, Grant, GrantError, GrantSpec, JwtMinter, JwtSettings, MintError,
+        MintFuture, MintScope, Minter, Profile, ProfileError, Profiles, Retention, Route, StaticMinter,
+    };
+}
 pub use plimsoll_wasm::NOTICES as ENGINE_NOTICES;

@@ -89,7 +89,7 @@ mod tests {
         );
         let text: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
         assert!(
-            text.contains("wasm, docker, e2b, dockercloud or openshell") && !text.contains("hunter2"),
+            text.contains("a provider of this build (wasm)") && !text.contains("hunter2"),
             "{text}"
         );
     }

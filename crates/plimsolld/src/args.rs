@@ -1,4 +1,4 @@
-//! The daemon's arguments: at most one word, because a misspelt flag must never start a daemon (20 §1).
+//! The daemon's arguments: at most one word, because a misspelt flag must never start a daemon.
 
 use std::ffi::OsString;
 
@@ -35,7 +35,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     }
     match first.to_str() {
         Some("-h" | "--help" | "help") => Ok(Command::Help),
-        Some("version") => Ok(Command::Version),
+        Some("version" | "--version") => Ok(Command::Version),
         Some("check") => Ok(Command::Check),
         _ => Err(ArgumentError::Unknown(first)),
     }
@@ -55,7 +55,9 @@ mod tests {
         for help in ["-h", "--help", "help"] {
             assert_eq!(read(&[help]), Ok(Command::Help));
         }
-        assert_eq!(read(&["version"]), Ok(Command::Version));
+        for version in ["version", "--version"] {
+            assert_eq!(read(&[version]), Ok(Command::Version));
+        }
         assert_eq!(read(&["check"]), Ok(Command::Check));
     }
 
@@ -63,7 +65,7 @@ mod tests {
     fn any_other_argument_is_an_error() {
         for arguments in [
             &["-v"][..],
-            &["--version"],
+            &["--Version"],
             &["Check"],
             &[""],
             &["serve"],

@@ -1,15 +1,18 @@
-//! The whole configuration, read once and before anything is bound or started (20 §4.2 steps 2–11).
+//! The whole configuration, read once and before anything is bound or started.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll::registry::Choice;
 use plimsoll::variables;
-use plimsoll_core::Resources;
 use plimsoll_core::vars::{Lookup, SettingError};
+use plimsoll_core::{Resources, Tier};
+use plimsoll_grants::Profiles;
 use plimsoll_sandbox::Sandbox;
 use plimsoll_service::auth::Mode;
+use plimsoll_service::grants;
 use plimsoll_service::limiter::{Clamp, Limits};
-use plimsoll_service::settings::{Settings, is_loopback};
+use plimsoll_service::settings::{MIN_ISOLATION, Settings, is_loopback};
 
 /// Everything the daemon needs to know to start.
 pub(crate) struct Config {
@@ -18,7 +21,9 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) sandbox: Arc<dyn Sandbox>,
     pub(crate) auth: Mode,
+    pub(crate) profiles: Profiles,
     clamp: Option<Clamp>,
+    default_timeout: Option<Duration>,
     executes: bool,
     unknown: Vec<String>,
 }
@@ -27,34 +32,60 @@ impl Config {
     /// Reads and validates every setting; starts and binds nothing.
     ///
     /// # Errors
-    /// Every value that is wrong by itself; or else the first that does not go with the others.
+    /// Everything that is wrong: each value by itself, and then whatever does not go with the others as far as those can
+    /// be read.
     pub(crate) fn read(lookup: &dyn Lookup) -> Result<Self, Vec<SettingError>> {
-        let problems = variables::problems(lookup);
-        if problems.is_empty() {
-            Self::combine(lookup).map_err(|error| vec![error])
-        } else {
-            Err(problems)
+        let mut problems = Problems(variables::problems(lookup));
+        let choice = problems.kept(Choice::read(lookup));
+        let limits = choice.and_then(|choice| {
+            problems.kept(Limits::read(
+                lookup,
+                choice.resources.memory_mb.into(),
+                choice.on_host(),
+            ))
+        });
+        let settings = problems.kept(Settings::read(lookup));
+        // Where the choice cannot be read, nothing is said of a missing authentication: it may not be needed.
+        let executes = choice.is_some_and(|choice| choice.executes());
+        let auth = problems.kept(Mode::read(lookup, executes));
+        let sandbox = choice.and_then(|choice| {
+            if let Some(floor) = settings.as_ref().and_then(|settings| settings.min_isolation) {
+                problems.kept(within_reach(choice, floor));
+            }
+            let unenforceable = choice.unenforceable();
+            if unenforceable.is_empty() {
+                // One run stands for the limits where those cannot be read: what is wrong with the memory does not
+                // depend on them.
+                let max_concurrent = limits.as_ref().map_or(1, |(limits, _)| limits.max_concurrent);
+                return problems.kept(choice.build(max_concurrent));
+            }
+            problems.0.extend(unenforceable);
+            None
+        });
+        let profiles = problems.all_kept(grants::read(lookup));
+        if let (Some(profiles), Some(sandbox)) = (&profiles, &sandbox) {
+            problems.kept(grants::check_support(lookup, profiles, &sandbox.evidence()));
+            problems.kept(grants::check_trust(lookup, profiles));
         }
-    }
-
-    fn combine(lookup: &dyn Lookup) -> Result<Self, SettingError> {
-        let choice = Choice::read(lookup)?;
-        let (limits, clamp) = Limits::read(lookup, choice.resources.memory_mb.into(), choice.on_host())?;
-        let sandbox = choice.build(limits.max_concurrent)?;
-        let settings = Settings::read(lookup)?;
-        let auth = Mode::read(lookup, choice.executes())?;
-        let (resources, executes) = (choice.resources, choice.executes());
-        let unknown = variables::unknown(lookup);
-        Ok(Self {
-            settings,
-            resources,
-            limits,
-            sandbox,
-            auth,
-            clamp,
-            executes,
-            unknown,
-        })
+        match (choice, limits, settings, auth, sandbox, profiles) {
+            (Some(choice), Some((limits, clamp)), Some(settings), Some(auth), Some(sandbox), Some(profiles))
+                if problems.0.is_empty() =>
+            {
+                Ok(Self {
+                    settings,
+                    resources: choice.resources,
+                    limits,
+                    sandbox,
+                    auth,
+                    profiles,
+                    clamp,
+                    default_timeout: choice.default_timeout(),
+                    executes,
+                    unknown: variables::unknown(lookup),
+                })
+            }
+            _ => Err(problems.0),
+        }
     }
 
     /// What an operator should know although it stops nothing, in plain sentences.
@@ -101,6 +132,11 @@ impl Config {
                 );
             }
         }
+        let of_file = |warning: &String| format!("PLIMSOLL_GRANTS_FILE: {warning}");
+        warnings.extend(self.profiles.warnings().iter().map(of_file));
+        if let Some(default_timeout) = self.default_timeout {
+            warnings.extend(self.profiles.lifetime_warnings(default_timeout).iter().map(of_file));
+        }
         if let Some(addr) = &self.settings.metrics_addr
             && !is_loopback(addr)
         {
@@ -110,4 +146,48 @@ impl Config {
         }
         warnings
     }
+}
+
+/// What is wrong so far; each thing once, although several readers may come upon it.
+struct Problems(Vec<SettingError>);
+
+impl Problems {
+    fn all_kept<T>(&mut self, read: Result<T, Vec<SettingError>>) -> Option<T> {
+        let found = match read {
+            Ok(value) => return Some(value),
+            Err(found) => found,
+        };
+        for problem in found {
+            self.kept::<T>(Err(problem));
+        }
+        None
+    }
+
+    fn kept<T>(&mut self, read: Result<T, SettingError>) -> Option<T> {
+        match read {
+            Ok(value) => Some(value),
+            Err(problem) => {
+                if !self.0.contains(&problem) {
+                    self.0.push(problem);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// Whether the provider can ever prove the tier the operator demands. What it does prove is seen at the start.
+fn within_reach(choice: Choice, floor: Tier) -> Result<(), SettingError> {
+    let (problem, fix) = match choice.strongest() {
+        Some(strongest) if strongest >= floor => return Ok(()),
+        Some(strongest) => (
+            format!("provider {} proves {strongest} at most", choice.name()),
+            "choose a stronger provider, lower the minimum, or unset it",
+        ),
+        None => (
+            "no provider is chosen, so no tier can be proven".to_owned(),
+            "choose a provider, or unset the minimum",
+        ),
+    };
+    Err(MIN_ISOLATION.unusable(floor, problem, fix))
 }

@@ -1,4 +1,4 @@
-//! What the process does to itself before it reads a secret (20 §1, §9.3).
+//! What the process does to itself before it reads a secret.
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::set_no_new_privs;

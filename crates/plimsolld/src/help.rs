@@ -15,8 +15,8 @@ Runs untrusted code in sandboxes for the callers it knows, and serves until SIGI
 
   (no argument)  serve
   check          check the configuration, start nothing; exit code 0 or 1
-  version        print the version
-  help, -h       print this text
+  version        print the version (also --version)
+  help           print this text (also -h, --help)
 
 Settings come from the environment only.
 ";

@@ -1,17 +1,19 @@
 //! The plimsoll daemon: start-up order, signals and drain around the service of `plimsoll-service`.
 //!
 //! Everything local happens before anything that takes time, and everything that can fail happens before the first
-//! request is answered (20 §4.2). The same functions stand behind `plimsolld` and `plimsoll serve`.
+//! request is answered. The same functions stand behind `plimsolld` and `plimsoll serve`.
 
 mod args;
 mod config;
 mod harden;
 mod help;
 mod listen;
+mod memory;
 mod notify;
 mod serve;
 mod signals;
 mod start;
+mod sys;
 
 pub use help::{help, reference_page};
 

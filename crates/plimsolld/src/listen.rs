@@ -1,4 +1,4 @@
-//! Binding a listener (20 §4.2 step 12): before anything that can take time or cost money.
+//! Binding a listener: before anything that can take time or cost money.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};

@@ -1,4 +1,4 @@
-//! Serving, the background loop, and the one drain (20 §4.3, §13.1).
+//! Serving, the background loop, and the one drain.
 
 use std::io;
 use std::net::TcpListener;
@@ -13,18 +13,18 @@ use plimsoll_service::limiter::Limiter;
 use plimsoll_service::log::Log;
 use plimsoll_service::metrics::{Metrics, Readings};
 use plimsoll_service::readiness::Readiness;
-use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::memory;
 use crate::notify::Notify;
 use crate::signals::Signals;
 
 /// How long requests in flight may take to end after the first signal: longer than the longest run and its cleanup.
 const DRAIN: Duration = Duration::from_secs(6 * 60);
 
-/// Scrapers are few (20 §9.3).
+/// Scrapers are few.
 const METRICS_CONNECTIONS: usize = 64;
 
 /// A scrape takes milliseconds; an idle keep-alive connection is not waited for.
@@ -53,15 +53,20 @@ pub(crate) struct Service {
     edge: Edge,
     page: MetricsSite,
     readiness: Readiness,
+    limiter: Limiter,
     refused_credentials: Arc<Throttle>,
     proven: Isolation,
     log: Log,
 }
 
 impl Service {
-    pub(crate) fn new(config: Config, proven: Isolation, log: &Log, runs: Handle) -> Self {
+    pub(crate) fn new(config: Config, proven: Isolation, log: &Log) -> Self {
         let Config {
-            limits, sandbox, auth, ..
+            limits,
+            sandbox,
+            auth,
+            profiles,
+            ..
         } = config;
         let metrics = Arc::new(Metrics::default());
         let limiter = Limiter::new(limits);
@@ -82,7 +87,13 @@ impl Service {
             }
         });
         let edge = Edge::new(EdgeParts {
-            handler: Arc::new(Corridor::new(sandbox, limiter, Arc::clone(&metrics), log.clone(), runs)),
+            handler: Arc::new(Corridor::new(
+                sandbox,
+                profiles,
+                limiter.clone(),
+                Arc::clone(&metrics),
+                log.clone(),
+            )),
             authenticator: Arc::new(auth.into_auth()),
             ready: Arc::new(readiness.clone()),
             refused_credentials: Some(Arc::clone(&refused_credentials)),
@@ -93,6 +104,7 @@ impl Service {
             edge,
             page,
             readiness,
+            limiter,
             refused_credentials,
             proven,
             log: log.clone(),
@@ -108,12 +120,14 @@ impl Service {
             edge,
             page,
             readiness,
+            limiter,
             refused_credentials,
             proven,
             log,
         } = self;
         let (stop_rpc, stop_metrics) = (CancellationToken::new(), CancellationToken::new());
         let background = tokio::spawn(background(readiness.clone(), Arc::clone(&refused_credentials), proven));
+        let giving_back = tokio::spawn(memory::give_back(limiter));
         let rpc = {
             let listener = tokio::net::TcpListener::from_std(listeners.rpc)?;
             let drain = Drain {
@@ -147,6 +161,7 @@ impl Service {
         readiness.drain();
         stop_rpc.cancel();
         background.abort();
+        giving_back.abort();
         log.info("draining").uint("limit_s", DRAIN.as_secs()).send();
         if let Err(error) = notify.stopping() {
             log.warn("the service manager could not be told")

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM start one drain; the second of them kills at once (20 §13.1). SIGHUP is said to do nothing.
+//! SIGINT and SIGTERM start one drain; the second of them kills at once. SIGHUP is said to do nothing.
 
 use std::io;
 use std::os::unix::net::UnixStream as StdStream;

@@ -1,4 +1,4 @@
-//! The start-up order (20 §4.2) and what happens between the first request and the last line (20 §13.1).
+//! The start-up order and what happens between the first request and the last line.
 
 use std::io;
 use std::net::TcpListener;
@@ -12,7 +12,6 @@ use plimsoll_sandbox::{ProviderFault, ensure_ready};
 use plimsoll_service::auth::Mode;
 use plimsoll_service::log::{Log, cut};
 use plimsoll_service::settings::{ADDR, METRICS_ADDR, MIN_ISOLATION, NOTIFY_SOCKET, log_format};
-use tokio::runtime::Handle;
 
 use crate::config::Config;
 use crate::harden::{self, HardenError};
@@ -78,31 +77,35 @@ fn start(environment: Environment, log: &Log) -> Result<Ended, Vec<StartError>> 
     let notify = Notify::new(NOTIFY_SOCKET.text(&environment).map_err(|error| one(error.into()))?);
     // Wipes what was read; the kernel's own copy is unreadable since the process was hardened.
     drop(environment);
-    let listeners = bind(&config).map_err(|error| one(error.into()))?;
+    let listeners = bind(&config).map_err(|errors| errors.into_iter().map(StartError::from).collect::<Vec<_>>())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // Guests that compute give their thread back every millisecond; the listeners are looked at each time they do, and
-        // not, as by default, every 61st time. Without this one caller makes everybody else's answers wait.
+        // Connections and calls share these threads. Guests that compute give their thread back every millisecond; the
+        // listeners are looked at each time they do, and not, as by default, every 61st time. Without this one caller makes
+        // everybody else's answers wait.
         .event_interval(1)
         .build()
         .map_err(|error| one(error.into()))?;
     let ended = runtime
-        .block_on(prove_and_serve(config, listeners, notify, log, runtime.handle()))
+        .block_on(prove_and_serve(config, listeners, notify, log))
         .map_err(one);
     // What is still running was given its time in the drain.
     runtime.shutdown_background();
     ended
 }
 
-fn bind(config: &Config) -> Result<(TcpListener, Option<TcpListener>), SettingError> {
-    let rpc = listen::bind(&ADDR, &config.settings.addr)?;
+fn bind(config: &Config) -> Result<(TcpListener, Option<TcpListener>), Vec<SettingError>> {
+    let rpc = listen::bind(&ADDR, &config.settings.addr);
     let metrics = config
         .settings
         .metrics_addr
         .as_ref()
         .map(|addr| listen::bind(&METRICS_ADDR, addr))
-        .transpose()?;
-    Ok((rpc, metrics))
+        .transpose();
+    match (rpc, metrics) {
+        (Ok(rpc), Ok(metrics)) => Ok((rpc, metrics)),
+        (rpc, metrics) => Err(rpc.err().into_iter().chain(metrics.err()).collect()),
+    }
 }
 
 async fn prove_and_serve(
@@ -110,7 +113,6 @@ async fn prove_and_serve(
     (rpc, metrics): (TcpListener, Option<TcpListener>),
     notify: Notify,
     log: &Log,
-    runs: &Handle,
 ) -> Result<Ended, StartError> {
     let signals = Signals::install()?;
     ensure_ready(&*config.sandbox).await?;
@@ -122,7 +124,7 @@ async fn prove_and_serve(
         max_connections: harden::max_connections(),
     };
     say_listening(&config, &listeners, proven, log)?;
-    let service = Service::new(config, proven, log, runs.clone());
+    let service = Service::new(config, proven, log);
     if let Err(error) = notify.ready() {
         log.warn("the service manager could not be told")
             .text("error", &error.to_string())
@@ -145,7 +147,7 @@ fn strong_enough(config: &Config, proven: Isolation) -> Result<(), SettingError>
     }
 }
 
-/// The start-up line (20 §11.3). Its types are an interface: numbers are numbers, `auth` and `tls` truth values.
+/// The start-up line. Its types are an interface: numbers are numbers, `auth` and `tls` truth values.
 fn say_listening(config: &Config, listeners: &Listeners, proven: Isolation, log: &Log) -> io::Result<()> {
     let metrics_addr = match &listeners.metrics {
         Some(listener) => listener.local_addr()?.to_string(),

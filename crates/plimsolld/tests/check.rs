@@ -53,9 +53,11 @@ fn help_and_version_are_exit_0_on_stdout() {
             run.stdout
         );
     }
-    let version = run(&["version"], &[]);
-    assert_eq!(version.code, Some(0));
-    assert_eq!(version.stdout, concat!("plimsolld ", env!("CARGO_PKG_VERSION"), "\n"));
+    for argument in ["version", "--version"] {
+        let version = run(&[argument], &[]);
+        assert_eq!(version.code, Some(0));
+        assert_eq!(version.stdout, concat!("plimsolld ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
 }
 
 #[test]
@@ -77,7 +79,11 @@ fn a_good_configuration_passes_and_binds_nothing() {
             ("SANDBOX_PROVIDER", "wasm"),
         ],
         &[("PLIMSOLL_METRICS_ADDR", " OFF "), ("PLIMSOLL_LOG_FORMAT", "xml")],
-        &[("SANDBOX_MIN_ISOLATION", "VM ")],
+        &[
+            ("SANDBOX_PROVIDER", "wasm"),
+            ("PLIMSOLL_INSECURE", "1"),
+            ("SANDBOX_MIN_ISOLATION", "PROCESS "),
+        ],
         &[("SANDBOX_MAX_SESSIONS", "  ")],
     ] {
         let run = check(values);
@@ -112,6 +118,8 @@ fn a_malformed_value_is_named_with_its_variable() {
         ("PLIMSOLL_METRICS_ADDR", "9464"),
         ("PLIMSOLL_METRICS_ADDR", "no"),
         ("PLIMSOLL_ADDR", "8746"),
+        ("PLIMSOLL_ADDR", "127.0.0.1:65536"),
+        ("SANDBOX_SESSION_IDLE", "-1s"),
         ("SANDBOX_PAID_SECONDS_PER_DAY", "-1"),
     ] {
         refused(&[(name, value)], &[name, &format!("{value:?}")]);
@@ -127,7 +135,6 @@ fn a_variable_of_something_unbuilt_is_named() {
         ("PLIMSOLL_CLIENTS_RELOAD", "1"),
         ("PLIMSOLL_STATE_DIR", "/var/lib/plimsoll"),
         ("PLIMSOLL_GUARD_ADDR", "127.0.0.1:8443"),
-        ("PLIMSOLL_GRANTS_FILE", "/grants.json"),
         ("SANDBOX_PAID_SECONDS_PER_DAY", "3600"),
         ("SANDBOX_MAX_SESSIONS", "1"),
         ("SANDBOX_SESSION_IDLE", "0"),
@@ -180,6 +187,90 @@ fn every_problem_is_reported_in_one_go() {
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn settings_that_do_not_go_together_are_reported_beside_those_that_are_wrong_by_themselves() {
+    let values = [
+        ("SANDBOX_PROVIDER", "wasm"),
+        ("SANDBOX_MIN_ISOLATION", "kernel"),
+        ("SANDBOX_PIDS", "64"),
+        ("SANDBOX_CPUS", "2"),
+        ("SANDBOX_TOTAL_MEMORY_MB", "100"),
+        ("SANDBOX_RATE_PER_MIN", "many"),
+        ("PLIMSOLL_TOKEN", "short"),
+    ];
+    let expected = &values[1..];
+    for (command, run) in [("check", check(&values)), ("serve", run(&[], &values))] {
+        assert_eq!(run.code, Some(1), "{command}");
+        assert_eq!(run.stderr.lines().count(), expected.len(), "{command}: {}", run.stderr);
+        assert!(
+            expected.iter().all(|(name, _)| run.stderr.contains(name)),
+            "{command}: {}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn a_minimum_no_proof_can_reach_is_seen_without_a_start() {
+    let wasm = [("SANDBOX_PROVIDER", "wasm"), ("PLIMSOLL_INSECURE", "1")];
+    for floor in ["container", "kernel", "VM "] {
+        let tier = floor.trim().to_lowercase();
+        refused(
+            &[wasm[0], wasm[1], ("SANDBOX_MIN_ISOLATION", floor)],
+            &[
+                &format!("SANDBOX_MIN_ISOLATION={tier:?}"),
+                "wasm proves process at most",
+            ],
+        );
+    }
+    refused(
+        &[("SANDBOX_MIN_ISOLATION", "process")],
+        &["SANDBOX_MIN_ISOLATION=\"process\"", "no provider is chosen"],
+    );
+}
+
+#[test]
+fn an_unknown_provider_is_answered_with_those_of_this_build() {
+    refused(&[("SANDBOX_PROVIDER", "dokcer")], &["a provider of this build (wasm)"]);
+    assert!(!check(&[("SANDBOX_PROVIDER", "dokcer")]).stderr.contains("openshell"));
+}
+
+#[test]
+fn a_port_that_is_none_and_a_negative_time_are_told_as_what_they_are() {
+    refused(
+        &[("PLIMSOLL_ADDR", "0.0.0.0:87460")],
+        &[
+            "PLIMSOLL_ADDR=\"0.0.0.0:87460\"",
+            "out of range",
+            "a port from 0 to 65535",
+            "default :8746",
+        ],
+    );
+    refused(
+        &[("SANDBOX_SESSION_LIFETIME", "-30m")],
+        &[
+            "SANDBOX_SESSION_LIFETIME=\"-30m\"",
+            "cannot be negative",
+            "from 1s to 12h",
+            "default 30m",
+        ],
+    );
+}
+
+#[test]
+fn addresses_that_are_both_in_use_are_both_named() {
+    let taken = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let addrs = taken
+        .each_ref()
+        .map(|listener| listener.local_addr().unwrap().to_string());
+    let run = run(
+        &[],
+        &[("PLIMSOLL_ADDR", &addrs[0]), ("PLIMSOLL_METRICS_ADDR", &addrs[1])],
+    );
+    assert_eq!(run.code, Some(1));
+    assert!(addrs.iter().all(|addr| run.stderr.contains(addr)), "{}", run.stderr);
 }
 
 #[test]

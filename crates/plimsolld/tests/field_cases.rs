@@ -168,7 +168,7 @@ async fn case_32_34_35_37_bytes_leave_as_they_were_written() {
 #[tokio::test]
 async fn case_40_a_caller_who_hangs_up_ends_the_run_and_costs_no_memory() {
     let house = House::new();
-    let before = resident_kib(house.daemon.pid());
+    let before = house.daemon.resident_kib();
     for _ in 0..20 {
         let token = CancelToken::new();
         let client = house.client.clone();
@@ -195,7 +195,7 @@ async fn case_40_a_caller_who_hangs_up_ends_the_run_and_costs_no_memory() {
         assert!(Instant::now() < patience, "a run outlived its caller");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let grown = resident_kib(house.daemon.pid()).saturating_sub(before);
+    let grown = house.daemon.resident_kib().saturating_sub(before);
     assert!(grown < 30 * 1024, "grew by {grown} KiB");
 }
 
@@ -489,10 +489,4 @@ async fn case_125_no_timeout_means_forever() {
             "{text}: {headers}"
         );
     }
-}
-
-fn resident_kib(pid: u32) -> u64 {
-    let status = fs_err::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").trim().parse().unwrap()
 }

@@ -201,17 +201,6 @@ fn a_start_over_the_rate_is_refused_and_counted() {
 }
 
 #[test]
-fn a_minimum_above_the_proven_tier_is_exit_1_after_readiness() {
-    let run = run(&[], &[WASM[0], WASM[1], ("SANDBOX_MIN_ISOLATION", "container")]);
-    assert_eq!(run.code, Some(1));
-    assert!(
-        run.stderr.contains("SANDBOX_MIN_ISOLATION") && run.stderr.contains("process only"),
-        "{}",
-        run.stderr
-    );
-}
-
-#[test]
 fn an_address_in_use_is_exit_1_naming_variable_and_address() {
     let daemon = Daemon::start(&[]);
     let taken = daemon.addr.to_string();

@@ -1,4 +1,4 @@
-//! The chain that links a session's calls (spec 10 §7.5).
+//! The chain that links a session's calls.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Request digest, result digest and rule id (spec 10 §7.2 to §7.4).
+//! Request digest, result digest and rule id.
 
 use plimsoll_core::{
     CellResult, JavaScriptResult, ModuleResult, Payload, ProjectFile, ProjectResult, RuleMode, RunRequest, RunResult,
@@ -141,7 +141,7 @@ fn module_fields(fields: &mut Fields, result: &ModuleResult) {
         .bytes("stderr", &result.stderr)
         .count("runs", result.runs.len());
     for run in &result.runs {
-        // Every NaN is one NaN: JSON cannot carry a payload, and a record must check on both codecs (spec 10 §5).
+        // Every NaN is one NaN: JSON cannot carry a payload, and a record must check on both codecs.
         let outputs: Vec<f64> = run.outputs.iter().map(|&value| canonical_nan(value)).collect();
         fields.number("run_status", run.status).doubles("run_outputs", &outputs);
     }

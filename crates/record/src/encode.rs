@@ -1,4 +1,4 @@
-//! The encoding under every digest (spec 10 §7.1).
+//! The encoding under every digest.
 //!
 //! `value(b)` is an 8-byte big-endian length and then `b`; `field(name, content)` is two values. A digest is SHA-256
 //! over the domain's value and then the fields, as lowercase hex.

@@ -1,4 +1,4 @@
-//! Canonical digests, run records, and the chain that links a session's calls (spec 10 §7).
+//! Canonical digests, run records, and the chain that links a session's calls.
 //!
 //! The daemon holds no key: a record is hashing only, over canonical bytes defined here and never over what an encoder
 //! happens to emit. The same functions stamp records in the daemon and check them in a client, so the two cannot drift.

@@ -1,4 +1,4 @@
-//! The run record: its fields, its digest in four versions, and how one is stamped (spec 10 §7.4).
+//! The run record: its fields, its digest in four versions, and how one is stamped.
 
 use plimsoll_core::limits::RECORD_VERSION;
 use plimsoll_core::{Code, Outcome, RunRequest, SoftwareRule};

@@ -1,4 +1,4 @@
-//! What a client checks before it believes an answer (spec 10 §7.6), in that order.
+//! What a client checks before it believes an answer, in that order.
 
 use plimsoll_core::limits::RECORD_VERSION;
 use plimsoll_core::{Isolation, RunRequest, RunResult, SoftwareRule, Tier};

@@ -1,4 +1,4 @@
-//! When a call was received: wall clock for people, monotonic clock for arithmetic (spec 10 §7.4, 20 §21).
+//! When a call was received: wall clock for people, monotonic clock for arithmetic.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,92 +1,119 @@
 //! From an admitted call to a settled answer: the last two rooms of the corridor.
 
-use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use plimsoll_advisor::{Finding, advise, for_caller};
+use plimsoll_broker::Broker;
 use plimsoll_core::limits::DISPATCH_DEADLINE;
-use plimsoll_core::{Admitted, Code, Evidence, Fault, FaultKind, Outcome, Reason, Refusal, RunError};
+use plimsoll_core::{Evidence, Fault, FaultKind, Limit, Outcome, Refusal, RunError, RunResult};
+use plimsoll_grants::SelectedGrant;
+use plimsoll_grants::trace::CallTrace;
 use plimsoll_record::{Answer, Stamp};
 
 use crate::clock::Received;
-use crate::provider::{RunContext, Sandbox};
+use crate::egress::{self, DispatchContext};
+use crate::provider::{AdmittedCall, RunContext, Sandbox};
 
 /// A call the provider has ended, one way or the other. Still holds its capacity.
 #[derive(Debug)]
 pub struct Dispatched {
-    call: Admitted,
+    call: AdmittedCall,
     evidence: Arc<Evidence>,
     received: Received,
     ended_unix_ms: i64,
     elapsed: Duration,
     outcome: Result<Outcome, RunError>,
+    trace: Option<CallTrace>,
 }
 
 /// A call whose answer is final.
 #[derive(Debug)]
 pub struct Settled {
     /// The call, with the request as it was sent.
-    pub call: Admitted,
+    pub call: AdmittedCall,
     /// Provider id.
     pub provider: &'static str,
     /// The handler's own clock around the call.
     pub elapsed: Duration,
     /// The answer with its record, or how it failed.
     pub answer: Result<Answer, RunError>,
+    /// What the guest asked of its grant's API, in templates and numbers; `None` when it asked nothing.
+    pub trace: Option<CallTrace>,
+    /// What the advisor found in the trace of a run that was answered; empty unless the profile asks for advice.
+    pub findings: Vec<Finding>,
 }
 
 /// Hands the call to the provider and waits for its end: its own, its deadline's, or the caller's.
 ///
 /// A panic of the provider is contained here and becomes an unmarked internal fault, because the call may have run.
-/// A caller who has gone, or a deadline that has passed, before the provider is asked is refused: nothing ran.
+/// A caller who has gone, or a deadline that has passed, before the provider is asked is refused: nothing ran. A granted
+/// call gets its broker just before, and its authority is over, and its calls are in the trace, before anything is settled.
 pub async fn dispatch(
     sandbox: &dyn Sandbox,
-    call: Admitted,
-    mut context: RunContext,
+    call: AdmittedCall,
+    mut context: DispatchContext,
     received: Received,
 ) -> Dispatched {
     let evidence = sandbox.evidence();
     context.deadline = context.deadline.min(Instant::now() + DISPATCH_DEADLINE);
-    let outcome = match not_begun(&context) {
-        Some(refusal) => Err(refusal.into()),
-        None => contained(sandbox, &call, context).await,
+    let mut trace = None;
+    let mut ended_unix_ms = None;
+    let outcome = match begin(sandbox, &call, &context).await {
+        Err(refusal) => Err(refusal.into()),
+        Ok(broker) => {
+            let outcome = contained(sandbox, &call, &context, broker.clone()).await;
+            ended_unix_ms = Some(received.ended_unix_ms());
+            if let Some(broker) = broker {
+                trace = broker.end().await;
+            }
+            outcome
+        }
     };
-    let elapsed = received.elapsed();
     Dispatched {
         call,
         evidence,
         received,
-        ended_unix_ms: received.ended_unix_ms(),
-        elapsed,
+        ended_unix_ms: ended_unix_ms.unwrap_or_else(|| received.ended_unix_ms()),
+        elapsed: received.elapsed(),
         outcome,
+        trace,
     }
 }
 
-fn not_begun(context: &RunContext) -> Option<Refusal> {
-    if context.cancelled.is_cancelled() {
-        return Some(Refusal::new(
-            Code::Canceled,
-            Reason::Capacity,
-            "the caller went away before the run began",
-        ));
+async fn begin(
+    sandbox: &dyn Sandbox,
+    call: &AdmittedCall,
+    context: &DispatchContext,
+) -> Result<Option<Arc<Broker>>, Refusal> {
+    match context.over() {
+        Some(refusal) => Err(refusal),
+        None => egress::open(sandbox, call, context).await,
     }
-    (context.deadline <= Instant::now()).then(|| {
-        Refusal::new(
-            Code::DeadlineExceeded,
-            Reason::Capacity,
-            "the call's deadline passed before the run began",
-        )
-    })
 }
 
-async fn contained(sandbox: &dyn Sandbox, call: &Admitted, context: RunContext) -> Result<Outcome, RunError> {
+async fn contained(
+    sandbox: &dyn Sandbox,
+    call: &AdmittedCall,
+    context: &DispatchContext,
+    broker: Option<Arc<Broker>>,
+) -> Result<Outcome, RunError> {
     let deadline = tokio::time::Instant::from_std(context.deadline);
-    let cancelled = context.cancelled.clone();
-    let run = CatchUnwind(sandbox.run(call, context));
+    let run = RunContext {
+        deadline: context.deadline,
+        cancelled: context.cancelled.clone(),
+        broker,
+    };
     tokio::select! {
         biased;
-        ended = run => ended.unwrap_or_else(|_| Err(Fault::internal("the provider panicked").into())),
-        () = cancelled.cancelled() => Err(Fault::new(FaultKind::Canceled, "the caller went away during the run").into()),
+        ended = CatchUnwind::new(sandbox.run(call, run)) => {
+            ended.unwrap_or_else(|_| Err(Fault::internal("the provider panicked").into()))
+        }
+        () = context.cancelled.cancelled() => {
+            Err(Fault::new(FaultKind::Canceled, "the caller went away during the run").into())
+        }
         () = tokio::time::sleep_until(deadline) => {
             Err(Fault::new(FaultKind::DeadlineExceeded, "the call's deadline passed during the run").into())
         }
@@ -94,22 +121,31 @@ async fn contained(sandbox: &dyn Sandbox, call: &Admitted, context: RunContext) 
 }
 
 /// Polls a future and turns its panic into a value.
-struct CatchUnwind<'a, T>(crate::BoxFuture<'a, T>);
+pub(crate) struct CatchUnwind<F>(Pin<Box<F>>);
 
-impl<T> Future for CatchUnwind<'_, T> {
-    type Output = std::thread::Result<T>;
+impl<F> CatchUnwind<F> {
+    pub(crate) fn new(future: F) -> Self
+    where
+        F: Future,
+    {
+        Self(Box::pin(future))
+    }
+}
 
-    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
+impl<F: Future> Future for CatchUnwind<F> {
+    type Output = std::thread::Result<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let future = self.0.as_mut();
-        match std::panic::catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| future.poll(cx))) {
             Ok(poll) => poll.map(Ok),
-            Err(panic) => std::task::Poll::Ready(Err(panic)),
+            Err(panic) => Poll::Ready(Err(panic)),
         }
     }
 }
 
 impl Dispatched {
-    /// Stamps the record. From here on the answer does not change.
+    /// Stamps the record, then adds the advice, which no record covers. From here on the answer does not change.
     pub fn settle(self) -> Settled {
         let Self {
             call,
@@ -118,9 +154,18 @@ impl Dispatched {
             ended_unix_ms,
             elapsed,
             outcome,
+            trace,
         } = self;
         let provider = evidence.provider;
-        let answer = outcome.map(|outcome| {
+        let mut findings = Vec::new();
+        let answer = outcome.map(|mut outcome| {
+            if trace.as_ref().is_some_and(|trace| trace.budget_refused) {
+                // A limit that ended the run, or that it ran into, comes first; dropped output comes last.
+                let limit = &mut outcome.diagnostics.limit_hit;
+                if matches!(limit, None | Some(Limit::Output)) {
+                    *limit = Some(Limit::HostCalls);
+                }
+            }
             let stamp = Stamp {
                 provider,
                 policy: &evidence.policy,
@@ -128,13 +173,32 @@ impl Dispatched {
                 ended_unix_ms,
             };
             let record = stamp.answered(call.request(), call.rule(), &outcome);
-            Answer::new(provider, outcome, record)
+            let mut answer = Answer::new(provider, outcome, record);
+            if let (Some(trace), Some(selected)) = (&trace, call.grant()) {
+                findings = advised(trace, selected, &mut answer);
+            }
+            answer
         });
         Settled {
             call,
             provider,
             elapsed,
             answer,
+            trace,
+            findings,
         }
     }
+}
+
+/// What the advisor finds, with the part that is the caller's put into its result.
+fn advised(trace: &CallTrace, selected: &SelectedGrant, answer: &mut Answer) -> Vec<Finding> {
+    let profile = selected.profile();
+    let findings = advise(trace, profile);
+    let told = for_caller(&findings, profile.advice());
+    match &mut answer.result {
+        Some(RunResult::JavaScript(result)) => result.advice = told,
+        Some(RunResult::Project(result)) => result.advice = told,
+        Some(RunResult::Module(_) | RunResult::Cell(_)) | None => {}
+    }
+    findings
 }

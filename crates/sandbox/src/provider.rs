@@ -1,18 +1,24 @@
-//! What a provider offers (spec 20 §4.1).
+//! What a provider offers.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_broker::Broker;
+use plimsoll_core::limits::MAX_TIMEOUT;
 use plimsoll_core::{Admitted, Evidence, Fault, Outcome, Refusal, RunError};
+use plimsoll_grants::SelectedGrant;
 use tokio_util::sync::CancellationToken;
 
 /// A future a trait object can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// How long start-up waits for a provider to become ready (spec 20 §4.1).
+/// How long start-up waits for a provider to become ready.
 const READY_BUDGET: Duration = Duration::from_secs(120);
+
+/// A call that passed the corridor, with the grant it selected if it selected one.
+pub type AdmittedCall = Admitted<Option<SelectedGrant>>;
 
 /// A provider is not ready. The text names what is missing and what helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +37,8 @@ pub struct RunContext {
     pub deadline: Instant,
     /// Fires when the caller has gone or the daemon is stopping.
     pub cancelled: CancellationToken,
+    /// Answers the guest's host calls, for a run with a grant. Its authority ends with the run, whatever the provider does.
+    pub broker: Option<Arc<Broker>>,
 }
 
 /// An execution backend.
@@ -48,8 +56,12 @@ pub trait Sandbox: Send + Sync + 'static {
     /// Behavioural proof with throwaway sandboxes through the exact run path. Start-up only.
     fn smoke_test(&self) -> BoxFuture<'_, Result<(), ProviderFault>>;
 
+    /// The longest the guest of this call may run: what was asked for, within the provider's own bounds. A credential is
+    /// minted for this long.
+    fn time_limit(&self, call: &AdmittedCall) -> Duration;
+
     /// Runs one call.
-    fn run<'a>(&'a self, call: &'a Admitted, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>>;
+    fn run<'a>(&'a self, call: &'a AdmittedCall, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>>;
 }
 
 /// Preflight, then the smoke test, within two minutes; the first failure wins.
@@ -69,7 +81,7 @@ pub async fn ensure_ready(sandbox: &dyn Sandbox) -> Result<(), ProviderFault> {
     })
 }
 
-/// The provider of a daemon whose operator chose none: it runs nothing and says so (spec 20 §3).
+/// The provider of a daemon whose operator chose none: it runs nothing and says so.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disabled;
 
@@ -86,7 +98,11 @@ impl Sandbox for Disabled {
         Box::pin(async { Ok(()) })
     }
 
-    fn run<'a>(&'a self, call: &'a Admitted, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+    fn time_limit(&self, call: &AdmittedCall) -> Duration {
+        call.timeout(MAX_TIMEOUT, MAX_TIMEOUT)
+    }
+
+    fn run<'a>(&'a self, call: &'a AdmittedCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
         let refused: Result<(), Refusal> = call.recheck(&Evidence::disabled());
         Box::pin(async move {
             refused?;

@@ -1,14 +1,16 @@
-//! The audit line: exactly one per admitted call, written after its result is final (20 §11.2).
+//! The audit line: exactly one per admitted call, written after its result is final.
 //!
 //! It says who ran what kind of thing behind which wall and how it ended, in sizes and words of ours. Code, file
 //! contents, parameters, paths and credentials have no way in: only the fields named here are read.
 
 use std::time::Duration;
 
+use plimsoll_advisor::audit;
 use plimsoll_core::{
     Isolation, ModuleRun, Payload, ProjectFile, ProjectOutcome, ProjectResult, RunError, RunResult, TraceId,
     TraceIdRejected,
 };
+use plimsoll_grants::CallTrace;
 use plimsoll_record::Answer;
 use plimsoll_sandbox::Settled;
 
@@ -37,7 +39,12 @@ pub fn write(log: &Log, caller: &str, settled: &Settled, isolation: Isolation) {
         Ok(answer) => success(line, answer, millis(settled.elapsed)),
         Err(error) => failure(line, settled, isolation, error),
     };
-    trace(line, settled.call.trace()).send();
+    let line = trace(line, settled.call.trace());
+    let line = match &settled.trace {
+        Some(calls) => host_calls(line, calls),
+        None => line,
+    };
+    advice(line, settled).send();
 }
 
 fn request<'a>(line: Line<'a>, payload: &Payload) -> Line<'a> {
@@ -111,6 +118,42 @@ fn trace<'a>(line: Line<'a>, trace: Option<&Result<TraceId, TraceIdRejected>>) -
     }
 }
 
+fn host_calls<'a>(line: Line<'a>, calls: &CallTrace) -> Line<'a> {
+    let line = line.count("host_calls", calls.rows.len());
+    let counts = [
+        ("host_calls_denied", calls.denied),
+        ("host_calls_dropped", calls.dropped),
+        ("host_calls_shed", calls.shed),
+    ];
+    let above_zero = counts.into_iter().filter(|(_, count)| *count > 0);
+    above_zero.fold(line, |line, (key, count)| line.uint(key, count))
+}
+
+/// What the profile lets the log keep of the advisor's findings.
+fn advice<'a>(line: Line<'a>, settled: &Settled) -> Line<'a> {
+    let Some(selected) = settled.call.grant() else {
+        return line;
+    };
+    let profile = selected.profile();
+    let Some(kept) = audit(&settled.findings, profile.advice(), profile.retention()) else {
+        return line;
+    };
+    let line = line
+        .text("advice", kept.advice)
+        .text("advice_retention", kept.advice_retention)
+        .uint("advice_findings", kept.advice_findings)
+        .uint("advice_agent_fixable", kept.advice_agent_fixable)
+        .uint("advice_ungranted_routes", kept.advice_ungranted_routes)
+        .uint("advice_candidate_routes", kept.advice_candidate_routes)
+        .uint("advice_extra_calls", kept.advice_extra_calls)
+        .uint("advice_added_latency_ms", kept.advice_added_latency_ms)
+        .uint("advice_bytes_moved", kept.advice_bytes_moved);
+    match &kept.advice_finding_details {
+        Some(details) => line.json("advice_finding_details", details),
+        None => line,
+    }
+}
+
 /// Whole milliseconds, cut.
 fn millis(elapsed: Duration) -> i64 {
     i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
@@ -131,10 +174,12 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use plimsoll_core::{
-        Admitted, Availability, Environments, Evidence, Fault, JavaScriptResult, ModuleResult, Outcome,
-        PayloadEnvironment, Permit, ProjectRun, RunRequest, StepResult, Tier, Validated,
+        Availability, Environments, Evidence, Fault, JavaScriptResult, ModuleResult, Outcome, PayloadEnvironment,
+        Permit, ProjectRun, RunRequest, StepResult, Tier, Validated,
     };
-    use plimsoll_sandbox::{BoxFuture, ProviderFault, Received, RunContext, Sandbox, dispatch};
+    use plimsoll_sandbox::{
+        AdmittedCall, BoxFuture, DispatchContext, ProviderFault, Received, RunContext, Sandbox, dispatch,
+    };
 
     use super::*;
     use crate::log::Format;
@@ -167,7 +212,11 @@ mod tests {
             Box::pin(async { Ok(()) })
         }
 
-        fn run<'a>(&'a self, _: &'a Admitted, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+        fn time_limit(&self, _: &AdmittedCall) -> Duration {
+            Duration::from_secs(5)
+        }
+
+        fn run<'a>(&'a self, _: &'a AdmittedCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
             let outcome = self.0.clone().map(|result| Outcome {
                 result,
                 isolation: Isolation::Proven(Tier::Kernel),
@@ -185,11 +234,12 @@ mod tests {
     async fn line(request: RunRequest, outcome: Result<RunResult, RunError>) -> String {
         let (log, captured) = Captured::log(Format::Json);
         let provider = Scripted(outcome);
-        let call = Validated::new(request).unwrap().without_grants().unwrap();
+        let call = Validated::new(request).unwrap().grant(|_| Ok(None)).unwrap();
         let call = call.authorize(&provider.evidence()).unwrap().admit(Permit::new(()));
-        let context = RunContext {
+        let context = DispatchContext {
             deadline: Instant::now() + Duration::from_secs(60),
             cancelled: tokio_util::sync::CancellationToken::new(),
+            broker: plimsoll_broker::BrokerOptions::default(),
         };
         let settled = dispatch(&provider, call, context, Received::now()).await.settle();
         write(&log, "ci", &settled, Isolation::Proven(Tier::Kernel));

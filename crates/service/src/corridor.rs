@@ -1,4 +1,4 @@
-//! Drives one decoded request through the corridor, in the order of spec 10 §3.3 and 20 §7.
+//! Drives one decoded request through the corridor, in its order.
 //!
 //! ```text
 //! Validated ── grant ── authorize ── acquire ── admit ──► dispatch ── settle ── count ── audit ──► answer
@@ -6,17 +6,19 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use plimsoll_core::{Authorized, Evidence, Fault, Permit, Refusal, RunError, RunRequest, Validated};
+use plimsoll_broker::BrokerOptions;
+use plimsoll_core::{Authorized, Code, Evidence, Fault, Permit, Reason, Refusal, RunError, RunRequest, Validated};
+use plimsoll_grants::{Profiles, SelectedGrant};
 use plimsoll_record::Answer;
-use plimsoll_sandbox::{BoxFuture, RunContext, Sandbox, Settled, dispatch};
-use tokio::runtime::Handle;
+use plimsoll_sandbox::{AdmittedCall, BoxFuture, DispatchContext, Sandbox, Settled, dispatch};
 
 use crate::audit;
 use crate::handler::{CallContext, Handler};
 use crate::limiter::Limiter;
 use crate::log::Log;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, ProfileCalls};
 
 /// Everything one call passes. Clones share it.
 #[derive(Clone, Debug)]
@@ -24,27 +26,34 @@ pub struct Corridor(Arc<Rooms>);
 
 struct Rooms {
     sandbox: Arc<dyn Sandbox>,
+    profiles: Profiles,
     limiter: Limiter,
     metrics: Arc<Metrics>,
     log: Log,
-    runs: Handle,
 }
 
 impl Corridor {
-    /// A corridor to one provider. `runs` is the runtime that calls run on; it must look at its listeners each time a guest
-    /// gives its thread back (`event_interval`), or one that computes keeps others from being heard.
-    pub fn new(sandbox: Arc<dyn Sandbox>, limiter: Limiter, metrics: Arc<Metrics>, log: Log, runs: Handle) -> Self {
+    /// A corridor to one provider, with the grant profiles its callers may name. Calls run on the runtime they are asked
+    /// on.
+    pub fn new(
+        sandbox: Arc<dyn Sandbox>,
+        profiles: Profiles,
+        limiter: Limiter,
+        metrics: Arc<Metrics>,
+        log: Log,
+    ) -> Self {
         Self(Arc::new(Rooms {
             sandbox,
+            profiles,
             limiter,
             metrics,
             log,
-            runs,
         }))
     }
 
     async fn drive(self, context: CallContext, request: RunRequest) -> Result<Answer, RunError> {
-        let admitted = self.0.authorize(request).and_then(|call| {
+        let admitted = self.0.authorize(&context, request).and_then(|call| {
+            still_wanted(&context)?;
             let permit = self.0.acquire(&context)?;
             Ok(call.admit(permit))
         });
@@ -52,11 +61,11 @@ impl Corridor {
 
         // Dropping this future (the caller hung up) fires the token; the task goes on until the call is settled.
         let hung_up = context.cancelled.clone().drop_guard();
-        let runs = self.0.runs.clone();
-        let task = runs.spawn(async move {
-            let run = RunContext {
+        let task = tokio::spawn(async move {
+            let run = DispatchContext {
                 deadline: context.deadline.unwrap_or_else(|| context.received.instant() + FAR),
                 cancelled: context.cancelled,
+                broker: self.0.egress(&call),
             };
             let settled = dispatch(&*self.0.sandbox, call, run, context.received).await.settle();
             self.0.close(context.principal.key(), settled)
@@ -70,11 +79,43 @@ impl Corridor {
 /// Beyond any deadline; the provider's own and the dispatch deadline always come first.
 const FAR: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
+/// A call whose deadline has passed by now is refused before it takes a slot or a token: it is not admitted, so it has no
+/// audit line either.
+fn still_wanted(context: &CallContext) -> Result<(), Refusal> {
+    match context.deadline {
+        Some(deadline) if deadline <= Instant::now() => Err(Refusal::new(
+            Code::DeadlineExceeded,
+            Reason::Capacity,
+            "the call's deadline passed before the run began",
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl Rooms {
-    fn authorize(&self, request: RunRequest) -> Result<Authorized, Refusal> {
+    fn authorize(
+        &self,
+        context: &CallContext,
+        request: RunRequest,
+    ) -> Result<Authorized<Option<SelectedGrant>>, Refusal> {
+        let look_up = |name: &str| {
+            let caller = context.principal.identity();
+            let profile = self.profiles.look_up(name, caller)?;
+            SelectedGrant::new(profile, caller.map(str::to_owned))
+        };
         Validated::new(request)?
-            .without_grants()?
+            .grant(|name| name.map(look_up).transpose())?
             .authorize(&self.sandbox.evidence())
+    }
+
+    /// How a granted run reaches its API: as every process does, with its calls counted.
+    fn egress(&self, call: &AdmittedCall) -> BrokerOptions {
+        let mut options = BrokerOptions::default();
+        if let Some(selected) = call.grant() {
+            let calls = ProfileCalls::new(Arc::clone(&self.metrics), Arc::clone(selected.profile()));
+            options.observer = Some(Arc::new(calls));
+        }
+        options
     }
 
     fn acquire(&self, context: &CallContext) -> Result<Permit, Refusal> {
@@ -94,6 +135,9 @@ impl Rooms {
             Err(RunError::NotDispatched(refusal)) => self.metrics.refused(Some(refusal.reason()), refusal.code()),
             Err(RunError::MayHaveRun(fault)) => self.ran(&settled, fault.is_infrastructure()),
             Ok(_) => self.ran(&settled, false),
+        }
+        if let (Some(selected), Some(trace)) = (settled.call.grant(), &settled.trace) {
+            self.metrics.granted(selected.profile(), trace, &settled.findings);
         }
         audit::write(&self.log, caller, &settled, self.sandbox.evidence().isolation);
         settled.answer

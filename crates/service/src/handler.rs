@@ -39,6 +39,6 @@ pub trait Handler: Send + Sync + 'static {
     /// Told of every refusal made before a run reached [`Handler::run`], for the metrics.
     fn refused(&self, refusal: &Refusal);
 
-    /// Writes an internal fault to the log and gives the id the caller is shown instead of its text (spec 10 §2.3).
+    /// Writes an internal fault to the log and gives the id the caller is shown instead of its text.
     fn log_fault(&self, fault: &Fault) -> String;
 }

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod auth;
 pub mod corridor;
 pub mod edge;
+pub mod grants;
 pub mod handler;
 pub mod limiter;
 pub mod log;

@@ -1,14 +1,19 @@
-//! Counters, and their text in Prometheus format 0.0.4 (20 §10).
+//! Counters, and their text in Prometheus format 0.0.4.
 //!
 //! A run touches a handful of atomics and no lock; all words are chosen at compile time, so no label can carry what a
 //! guest or a caller wrote. Families appear in a fixed order, those of features that do not exist yet not at all.
+
+mod egress;
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use plimsoll_advisor::Finding;
 use plimsoll_core::{Code, Isolation, PayloadKind, Reason};
+use plimsoll_grants::{CallTrace, Profile};
 
+pub(crate) use self::egress::ProfileCalls;
 use crate::limiter::Shed;
 
 /// `Content-Type` of the page.
@@ -59,6 +64,7 @@ pub struct Metrics {
     auth_refused: AtomicU64,
     decode_slots: AtomicI64,
     durations: [Histogram; KINDS.len()],
+    egress: egress::Egress,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +109,11 @@ impl Metrics {
         self.shed[index].fetch_add(1, Relaxed);
     }
 
+    /// A granted run is settled: what its trace holds beside its calls, which were counted as they ended.
+    pub(crate) fn granted(&self, profile: &Profile, trace: &CallTrace, findings: &[Finding]) {
+        self.egress.settled(profile, trace, findings);
+    }
+
     /// A call was refused: nothing of it ran. `reason` is absent on the few refusals that carry none.
     pub fn refused(&self, reason: Option<Reason>, code: Code) {
         let reason = reason.and_then(|reason| Reason::ALL.iter().position(|known| *known == reason));
@@ -142,6 +153,7 @@ impl Metrics {
         for (reason, count) in SHED_REASONS.iter().zip(&self.shed) {
             page.sample("plimsoll_shed_total", &labels(&[("reason", reason)]), load(count));
         }
+        self.egress.render(&mut page);
         self.render_refusals(&mut page);
         self.render_durations(&mut page);
         page.family(

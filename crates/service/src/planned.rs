@@ -1,6 +1,6 @@
 //! Variables of the service whose features do not exist yet.
 //!
-//! They stand in the table so that setting one stops the start instead of looking applied (20 §1). A value is still
+//! They stand in the table so that setting one stops the start instead of looking applied. A value is still
 //! read, so that a typo is reported as one. The issue that builds a feature moves its rows to the module that reads them.
 
 use std::time::Duration;
@@ -52,7 +52,6 @@ pub const VARS: &[Var] = &[
         "Refuse to serve unless every rule of hardened mode holds.",
     )
     .not_built("hardened mode is"),
-    Var::new("PLIMSOLL_GRANTS_FILE", Kind::Path, "", "Named grant profiles.").not_built("grant profiles are"),
     Var::new(
         "PLIMSOLL_GUARD_ADDR",
         Kind::HostPort { off: false },

@@ -1,4 +1,4 @@
-//! `/readyz`: whether the provider can serve right now (20 §9.5), and the loop that restores a fallen tier (20 §4.3).
+//! `/readyz`: whether the provider can serve right now, and the loop that restores a fallen tier.
 //!
 //! Anyone may poll it, so one Preflight at a time answers everybody and its result stands for two seconds. The
 //! Preflight runs in a task of its own: a poller that hangs up must not leave the evidence half renewed.
@@ -140,8 +140,8 @@ async fn bounded_preflight(sandbox: &dyn Sandbox) -> Result<(), ProviderFault> {
 mod tests {
     use std::sync::atomic::AtomicU32;
 
-    use plimsoll_core::{Admitted, Evidence, Outcome, RunError, Tier};
-    use plimsoll_sandbox::{BoxFuture, RunContext};
+    use plimsoll_core::{Evidence, Outcome, RunError, Tier};
+    use plimsoll_sandbox::{AdmittedCall, BoxFuture, RunContext};
 
     use super::*;
     use crate::log::Format;
@@ -194,7 +194,11 @@ mod tests {
             Box::pin(async { Ok(()) })
         }
 
-        fn run<'a>(&'a self, _: &'a Admitted, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+        fn time_limit(&self, _: &AdmittedCall) -> Duration {
+            Duration::from_secs(5)
+        }
+
+        fn run<'a>(&'a self, _: &'a AdmittedCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
             Box::pin(std::future::pending())
         }
     }

@@ -1,10 +1,10 @@
-//! The service's own variables, as one typed tree (20 §2.2, §2.3).
+//! The service's own variables, as one typed tree.
 
 use plimsoll_core::Tier;
 use plimsoll_core::vars::{HostPort, Kind, Lookup, SettingError, Var};
 
 use crate::log::Format;
-use crate::{auth, limiter};
+use crate::{auth, grants, limiter};
 
 /// The address callers connect to.
 pub const ADDR: Var = Var::new(
@@ -49,7 +49,7 @@ pub const NOTIFY_SOCKET: Var = Var::new(
 const SERVICE: &[Var] = &[ADDR, METRICS_ADDR, LOG_FORMAT, MIN_ISOLATION, NOTIFY_SOCKET];
 
 /// Every variable the service reads, in groups.
-pub const VARS: &[&[Var]] = &[SERVICE, auth::VARS, limiter::VARS];
+pub const VARS: &[&[Var]] = &[SERVICE, auth::VARS, grants::VARS, limiter::VARS];
 
 /// Where to listen and how to write the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub fn log_format(lookup: &dyn Lookup) -> Format {
 }
 
 /// Whether an address as written reaches this host only: `localhost` in any case, or a loopback IP. An empty host and
-/// every other name are not (20 §13.2).
+/// every other name are not.
 pub fn is_loopback(addr: &HostPort) -> bool {
     addr.host.eq_ignore_ascii_case("localhost")
         || addr

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::*;
+use plimsoll_grants::Profiles;
 use plimsoll_record::Answer;
-use plimsoll_sandbox::{BoxFuture, ProviderFault, Received, RunContext, Sandbox};
+use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, Received, RunContext, Sandbox};
 use plimsoll_service::auth::Principal;
 use plimsoll_service::corridor::Corridor;
 use plimsoll_service::handler::{CallContext, Handler};
@@ -48,7 +49,11 @@ impl Sandbox for Scripted {
         Box::pin(async { Ok(()) })
     }
 
-    fn run<'a>(&'a self, _: &'a Admitted, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+    fn time_limit(&self, _: &AdmittedCall) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    fn run<'a>(&'a self, _: &'a AdmittedCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let act = self.act;
         Box::pin(async move {
@@ -143,10 +148,10 @@ impl House {
         let sandbox: Arc<dyn Sandbox> = provider.clone();
         let corridor = Corridor::new(
             sandbox,
+            Profiles::default(),
             limiter.clone(),
             Arc::clone(&metrics),
             log.clone(),
-            tokio::runtime::Handle::current(),
         );
         Self {
             corridor,
@@ -365,6 +370,10 @@ async fn deadlines_before_and_during_a_run() {
         (Code::DeadlineExceeded, Some(Reason::Capacity))
     );
     assert_eq!(house.provider.calls.load(Ordering::SeqCst), 0);
+    assert!(
+        house.log_lines().is_empty(),
+        "a call that was not admitted is not audited"
+    );
     let soon = Instant::now() + Duration::from_millis(30);
     let error = house.run_within(snippet(), Some(soon)).await.unwrap_err();
     assert_eq!((error.code(), error.reason()), (Code::DeadlineExceeded, None));
@@ -373,6 +382,33 @@ async fn deadlines_before_and_during_a_run() {
         house.metric(r#"plimsoll_refused_total{reason="capacity",code="deadline_exceeded"}"#),
         1
     );
+    assert_eq!(house.log_lines().len(), 1);
+}
+
+#[tokio::test]
+async fn a_deadline_already_passed_costs_no_token_and_comes_after_what_can_never_run() {
+    let limits = Limits {
+        max_concurrent: 1,
+        per_key_concurrent: 1,
+        rate_per_min: 1,
+        rate_burst: 1,
+    };
+    let house = House::with_limits(Act::Answer(0), limits);
+    for _ in 0..3 {
+        let error = house.run_within(snippet(), Some(Instant::now())).await.unwrap_err();
+        assert_eq!(error.code(), Code::DeadlineExceeded);
+    }
+    let too_weak = RunRequest {
+        minimum_isolation: "vm".into(),
+        ..snippet()
+    };
+    let error = house.run_within(too_weak, Some(Instant::now())).await.unwrap_err();
+    assert_eq!(error.reason(), Some(Reason::Isolation));
+    assert!(house.log_lines().is_empty());
+    house
+        .run(snippet())
+        .await
+        .expect("the one token of this minute is still there");
 }
 
 #[tokio::test]

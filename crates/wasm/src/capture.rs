@@ -1,6 +1,6 @@
 //! One output stream of a run: the first bytes are kept, the rest is counted.
 
-/// Keeps at most `cap` bytes (spec 40 §0, "Output capture").
+/// Keeps at most `cap` bytes.
 #[derive(Debug)]
 pub(crate) struct Capture {
     kept: Vec<u8>,

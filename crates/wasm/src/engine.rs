@@ -1,12 +1,15 @@
 //! Runs JavaScript programs, each in an instance of its own.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use wasmtime::{Enabled, InstanceAllocationStrategy, ModuleExport, PoolingAllocationConfig, Store, Trap};
+use wasmtime::{
+    Enabled, InstanceAllocationStrategy, Memory, ModuleExport, PoolingAllocationConfig, Store, Trap, TypedFunc,
+};
 
 pub use crate::capture::Stream;
 pub use crate::guest::IMPORTS;
@@ -19,10 +22,10 @@ use crate::image_config::image_config;
 use crate::loaded::{Image, Loaded};
 use crate::ticker::Ticker;
 
-/// Every run's wall clock starts here: 2022-01-01T00:00:00Z, in milliseconds since 1970 (spec 40 A3).
+/// Every run's wall clock starts here: 2022-01-01T00:00:00Z, in milliseconds since 1970.
 pub const CLOCK_START_MS: i64 = 1_640_995_200_000;
 
-/// Seed of every run's random stream (spec 40 A3).
+/// Seed of every run's random stream.
 pub const RANDOM_SEED: i64 = 0x706c_696d_736f_6c6c;
 
 /// Pages of 64 KiB a run may use unless configured otherwise: 256 MiB.
@@ -89,6 +92,10 @@ pub struct RunSpec<'a> {
     pub cancel: Option<CancellationToken>,
     /// Answers the program's host calls; without it they get 503.
     pub host: Option<Arc<dyn HostCalls>>,
+    /// A script run before the program, `host.js` to the program: the client of its grant. Without NUL; none if empty.
+    pub client: String,
+    /// A script run between the client and the program, `preamble.js` to it. Without NUL; none if empty.
+    pub preamble: String,
     /// Pages of 64 KiB this run may use, where that is less than the engine's own limit.
     pub memory_pages: Option<u32>,
 }
@@ -101,6 +108,8 @@ impl<'a> RunSpec<'a> {
             timeout,
             cancel: None,
             host: None,
+            client: String::new(),
+            preamble: String::new(),
             memory_pages: None,
         }
     }
@@ -127,7 +136,7 @@ pub struct RunReport {
     pub duration: Duration,
 }
 
-/// Kinds of trap, told apart by wasmtime's typed error (spec 40 A5).
+/// Kinds of trap, told apart by wasmtime's typed error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrapKind {
     /// The machine stack ran out.
@@ -215,16 +224,29 @@ pub enum RunError {
 pub struct Engine {
     config: EngineConfig,
     image: Arc<Image>,
-    ticker: Ticker,
+    pub(crate) ticker: Ticker,
     slots: Semaphore,
 }
 
 impl Engine {
-    /// Loads the engine image. Takes about a millisecond and no compiler.
+    /// Loads the engine image into memory, without a compiler.
     ///
     /// # Errors
     /// The configuration is out of range, or the host cannot run the image.
     pub fn new(config: EngineConfig) -> Result<Self, BuildError> {
+        Self::load(config, None)
+    }
+
+    /// As [`Engine::new`], and keeps the image in a folder for the next process to map, which takes that one about a
+    /// millisecond. The folder must be this user's alone; one that is not, or cannot be written, is left alone.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn kept_in(config: EngineConfig, folder: &Path) -> Result<Self, BuildError> {
+        Self::load(config, Some(folder))
+    }
+
+    fn load(config: EngineConfig, folder: Option<&Path>) -> Result<Self, BuildError> {
         if config.memory_pages > MAX_MEMORY_PAGES {
             return Err(BuildError::TooManyPages(config.memory_pages));
         }
@@ -232,7 +254,7 @@ impl Engine {
             return Err(BuildError::NoSlots);
         }
         let engine = wasmtime::Engine::new(&runtime_config(config)).map_err(BuildError::runtime)?;
-        let image = Arc::new(Image::load(engine.clone())?);
+        let image = Arc::new(Image::load(engine.clone(), folder)?);
         let required = image.current().module().resources_required();
         let minimum = required.max_initial_memory_size.unwrap_or(0);
         let minimum = u32::try_from(minimum)
@@ -306,7 +328,7 @@ impl Engine {
         store.set_epoch_deadline(1);
         let _ticking = self.ticker.running();
 
-        let outcome = execute(&loaded, &mut store, spec.code).await;
+        let outcome = execute(&loaded, &mut store, [&spec.client, &spec.preamble], spec.code).await;
         let ended = Instant::now();
         let memory = store.data().memory;
         let peak_memory = memory.map_or(0, |memory| memory.data_size(&store) as u64);
@@ -350,7 +372,7 @@ enum Failure {
 }
 
 /// Instantiates, hands the program over and runs it.
-async fn execute(loaded: &Loaded, store: &mut Store<Guest>, code: &str) -> Result<i32, Failure> {
+async fn execute(loaded: &Loaded, store: &mut Store<Guest>, before: [&str; 2], code: &str) -> Result<i32, Failure> {
     let instance_failure = |error: wasmtime::Error| Failure::Instance(format!("{error:#}"));
     let instance = loaded.instance.instantiate_async(&mut *store).await.map_err(|error| {
         // A deadline may pass this early too, and is answered like any other.
@@ -368,28 +390,47 @@ async fn execute(loaded: &Loaded, store: &mut Store<Guest>, code: &str) -> Resul
     let alloc = function::<u32, u32>(&instance, store, &loaded.alloc)?;
     let run = function::<(u32, u32, i64, i64), i32>(&instance, store, &loaded.run)?;
 
-    let length = u32::try_from(code.len()).map_err(|_| Failure::Instance("the program is larger than 4 GiB".into()))?;
+    for (which, text) in (0_u32..).zip(before).filter(|(_, text)| !text.is_empty()) {
+        let (at, length) = place(store, memory, &alloc, text).await?;
+        let prelude = function::<(u32, u32, u32), ()>(&instance, store, &loaded.prelude)?;
+        prelude
+            .call_async(&mut *store, (at, length, which))
+            .await
+            .map_err(Failure::Guest)?;
+    }
+    let (at, length) = place(store, memory, &alloc, code).await?;
+    run.call_async(&mut *store, (at, length, CLOCK_START_MS, RANDOM_SEED))
+        .await
+        .map_err(Failure::Guest)
+}
+
+/// Puts a text into the guest's memory: where it lies, and its length.
+async fn place(
+    store: &mut Store<Guest>,
+    memory: Memory,
+    alloc: &TypedFunc<u32, u32>,
+    text: &str,
+) -> Result<(u32, u32), Failure> {
+    let length = u32::try_from(text.len()).map_err(|_| Failure::Instance("the program is larger than 4 GiB".into()))?;
     let at = alloc.call_async(&mut *store, length).await.map_err(Failure::Guest)?;
     let start = at as usize;
     let target = memory
         .data_mut(&mut *store)
-        .get_mut(start..start.saturating_add(code.len()));
+        .get_mut(start..start.saturating_add(text.len()));
     let Some(target) = target.filter(|_| at != 0) else {
         return Err(Failure::Instance(
             "the program does not fit into the run's memory".into(),
         ));
     };
-    target.copy_from_slice(code.as_bytes());
-    run.call_async(&mut *store, (at, length, CLOCK_START_MS, RANDOM_SEED))
-        .await
-        .map_err(Failure::Guest)
+    target.copy_from_slice(text.as_bytes());
+    Ok((at, length))
 }
 
 fn function<Params: wasmtime::WasmParams, Results: wasmtime::WasmResults>(
     instance: &wasmtime::Instance,
     store: &mut Store<Guest>,
     export: &ModuleExport,
-) -> Result<wasmtime::TypedFunc<Params, Results>, Failure> {
+) -> Result<TypedFunc<Params, Results>, Failure> {
     let function = instance
         .get_module_export(&mut *store, export)
         .and_then(wasmtime::Extern::into_func);

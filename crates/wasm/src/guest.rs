@@ -2,18 +2,20 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
+use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use wasmtime::{Caller, Linker, Memory, ResourceLimiter, UpdateDeadline};
 
 use crate::capture::Capture;
-use crate::host_call::{self, HostCalls, HostResponse};
+use crate::host_call::{self, HostCalls, HostResponse, Refused};
 
 /// Module name of every import.
 pub(crate) const MODULE: &str = "plimsoll";
 
-/// Everything the guest can ask of the host, in name order (spec 40 A3.5).
+/// Everything the guest can ask of the host, in name order.
 pub const IMPORTS: [&str; 3] = ["exit", "host_call", "write"];
 
 /// Bytes of one WebAssembly page.
@@ -128,21 +130,17 @@ async fn call_host(
 ) -> wasmtime::Result<i64> {
     caller.data().check()?;
     let memory = caller.data().memory.ok_or(Stop::Contract)?;
-    if let Err(refused) = host_call::check_length(length as usize) {
-        return Ok(host_call::pack(refused.0, 0));
-    }
-    let Some(request) = slice(memory.data(&*caller), at, length).map(<[u8]>::to_vec) else {
-        return Ok(host_call::pack(400, 0));
-    };
+    let request = host_call::check_length(length as usize).and_then(|()| {
+        let bytes = slice(memory.data(&*caller), at, length).map(<[u8]>::to_vec);
+        bytes.ok_or(Refused(400))
+    });
     let guest = caller.data();
-    let response = match (host_call::parse(&request), &guest.host) {
-        (Err(refused), _) => HostResponse {
-            status: refused.0,
-            body: Vec::new(),
-        },
+    let request = request.as_deref().map_err(|refused| *refused);
+    let response = match (request.and_then(host_call::parse), &guest.host) {
+        (Err(refused), _) => refused.answer(),
         (Ok(_), None) => HostResponse {
             status: 503,
-            body: Vec::new(),
+            body: Bytes::new(),
         },
         (Ok(request), Some(host)) => {
             let cancelled = async {
@@ -151,11 +149,17 @@ async fn call_host(
                     None => std::future::pending().await,
                 }
             };
-            tokio::select! {
-                biased;
-                () = cancelled => return Err(Stop::Cancelled.into()),
-                () = tokio::time::sleep_until(guest.deadline.into()) => return Err(Stop::Deadline.into()),
-                response = host.call(request) => response,
+            let mut call = host.call(request);
+            // Asked once before anything waits: a refusal is ready at once, and a guest may loop over refusals. A timer for
+            // each, in the wheel all threads share, would cost a third of the whole call.
+            match std::future::poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+                Poll::Ready(response) => response,
+                Poll::Pending => tokio::select! {
+                    biased;
+                    () = cancelled => return Err(Stop::Cancelled.into()),
+                    () = tokio::time::sleep_until(guest.deadline.into()) => return Err(Stop::Deadline.into()),
+                    response = call => response,
+                },
             }
         }
     };

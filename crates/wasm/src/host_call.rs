@@ -1,4 +1,4 @@
-//! The host side of a guest's host call (spec 40 A6): reads the request, asks whoever holds the grant, shapes the answer.
+//! The host side of a guest's host call: reads the request, asks whoever holds the grant, shapes the answer.
 //! Nothing but method, path and body crosses; everything the guest sends is hostile.
 
 use std::borrow::Cow;
@@ -6,11 +6,15 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// The largest request: a 1 MiB body and 64 KiB for everything around it.
 pub const MAX_REQUEST: usize = (1 << 20) + (64 << 10);
+
+/// Deepest nesting of a request, its own object included. The body is handed on unread, so serde's bound does not see it.
+const MAX_DEPTH: usize = 128;
 
 /// What a guest asks for. Not yet checked against any grant.
 #[derive(Debug, Deserialize)]
@@ -37,7 +41,7 @@ pub struct HostResponse {
     /// HTTP status; outside 100..=599 the guest sees 500 with an empty body.
     pub status: u16,
     /// Body; larger than the guest's buffer, the guest sees 500 with an empty body.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 /// The answer of [`HostCalls::call`].
@@ -49,9 +53,25 @@ pub trait HostCalls: Send + Sync + fmt::Debug {
     fn call<'a>(&'a self, request: HostRequest<'a>) -> HostFuture<'a>;
 }
 
-/// A request that was refused before anybody was asked: the status the guest sees, with an empty body.
+/// A request that was refused before anybody was asked: the status the guest sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused(pub(crate) u16);
+
+impl Refused {
+    /// The whole answer: like every refusal of a host call one line of reason, rule and remedy.
+    pub(crate) fn answer(self) -> HostResponse {
+        let text = match self.0 {
+            413 => "request refused: it must not be empty, and its body may hold at most 1 MiB; send less\n",
+            _ => {
+                "request refused: it must be one JSON object of method, path and body; call through the grant's client\n"
+            }
+        };
+        HostResponse {
+            status: self.0,
+            body: Bytes::from_static(text.as_bytes()),
+        }
+    }
+}
 
 /// Whether a request of this length may be read at all.
 pub(crate) fn check_length(length: usize) -> Result<(), Refused> {
@@ -68,14 +88,39 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<HostRequest<'_>, Refused> {
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(Refused(400));
     }
-    serde_json::from_slice(bytes).map_err(|_| Refused(400))
+    let request = serde_json::from_slice(bytes).map_err(|_| Refused(400))?;
+    if depth(bytes) > MAX_DEPTH {
+        return Err(Refused(400));
+    }
+    Ok(request)
+}
+
+/// How deep a JSON text nests. The text is known to be JSON.
+fn depth(json: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_text) = (0_usize, 0, false);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_text = !in_text,
+            b'\\' if in_text => {
+                bytes.next();
+            }
+            b'{' | b'[' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// Packs status and body length as the guest expects them, and makes an answer outside the contract a plain 500.
-pub(crate) fn shape(response: HostResponse, capacity: usize) -> (i64, Vec<u8>) {
+pub(crate) fn shape(response: HostResponse, capacity: usize) -> (i64, Bytes) {
     let HostResponse { status, body } = response;
     let inside = (100..=599).contains(&status) && body.len() <= capacity;
-    let (status, body) = if inside { (status, body) } else { (500, Vec::new()) };
+    let (status, body) = if inside { (status, body) } else { (500, Bytes::new()) };
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     (pack(status, length), body)
 }
@@ -96,6 +141,20 @@ mod tests {
         assert_eq!(check_length(MAX_REQUEST), Ok(()));
         assert_eq!(MAX_REQUEST + 1, 1_114_113);
         assert_eq!(check_length(1_114_113), Err(Refused(413)));
+    }
+
+    #[test]
+    fn a_refused_request_is_told_reason_rule_and_remedy_in_one_line() {
+        for status in [400, 413] {
+            let answer = Refused(status).answer();
+            assert_eq!(answer.status, status);
+            let text = std::str::from_utf8(&answer.body).unwrap().strip_suffix('\n').unwrap();
+            let (reason, rest) = text.split_once(": ").unwrap();
+            assert!(
+                reason == "request refused" && rest.contains("; ") && !text.contains('\n'),
+                "{text}"
+            );
+        }
     }
 
     #[test]
@@ -140,12 +199,33 @@ mod tests {
     }
 
     #[test]
+    fn a_request_nests_128_deep_and_no_deeper() {
+        let nested = |levels: usize| {
+            let (open, close) = ("[{\"a\":".repeat(levels / 2), "}]".repeat(levels / 2));
+            format!(r#"{{"method":"PUT","path":"/","body":{open}"\"[[[["{close}}}"#)
+        };
+        assert!(parse(nested(126).as_bytes()).is_ok(), "and one for the envelope");
+        assert_eq!(parse(nested(128).as_bytes()).err(), Some(Refused(400)));
+        let [fits, over] = [127, 128].map(|levels| {
+            let body = "[".repeat(levels) + &"]".repeat(levels);
+            format!(r#"{{"method":"PUT","path":"/","body":{body}}}"#)
+        });
+        assert!(parse(fits.as_bytes()).is_ok());
+        assert_eq!(parse(over.as_bytes()).err(), Some(Refused(400)));
+        let wide = format!(
+            r#"{{"method":"PUT","path":"/","body":[{}]}}"#,
+            vec!["[]"; 500].join(",")
+        );
+        assert!(parse(wide.as_bytes()).is_ok());
+    }
+
+    #[test]
     fn answers_outside_the_contract_become_an_empty_500() {
         let answer = |status, length: usize, capacity| {
             let (packed, body) = shape(
                 HostResponse {
                     status,
-                    body: vec![b'x'; length],
+                    body: vec![b'x'; length].into(),
                 },
                 capacity,
             );

@@ -2,12 +2,13 @@
 //!
 //! The engine image (QuickJS, our C shim and the JavaScript world on top of it) is made by this crate's build script: compiled
 //! to WebAssembly, started once, snapshotted, compiled ahead of time. At run time the artifact is mapped copy-on-write: every
-//! run gets an instance nobody used before, and nothing but machine code is shared between runs (spec 40 A3).
+//! run gets an instance nobody used before, and nothing but machine code is shared between runs.
 //!
 //! [`engine`] runs programs and knows nothing of tiers, grants or requests.
 
 pub mod engine;
 
+mod artifact;
 mod capture;
 mod guest;
 mod host_call;
@@ -18,7 +19,7 @@ mod smoke;
 mod sys;
 mod ticker;
 
-pub use provider::Wasm;
+pub use provider::{DEFAULT_TIMEOUT, Wasm};
 
-/// Licence notices of the works inside the embedded engine; they ship with every binary that holds it (spec 40 A7).
+/// Licence notices of the works inside the embedded engine; they ship with every binary that holds it.
 pub const NOTICES: &str = include_str!("../../../guest/quickjs/NOTICES.md");

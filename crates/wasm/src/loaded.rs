@@ -5,11 +5,12 @@
 //! gives the pages of a slot back when the module it last held is gone, so that is what going quiet does: the artifact is
 //! mapped again (it never left memory) and the old mapping is dropped, with every slot that was warm for it.
 
-use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use wasmtime::{InstancePre, Linker, Module, ModuleExport};
 
+use crate::artifact::Artifact;
 use crate::engine::BuildError;
 use crate::guest::{self, Guest, IMPORTS, MODULE};
 use crate::sys;
@@ -18,7 +19,7 @@ use crate::sys;
 pub(crate) struct Image {
     engine: wasmtime::Engine,
     linker: Linker<Guest>,
-    artifact: File,
+    artifact: Artifact,
     current: RwLock<Arc<Loaded>>,
 }
 
@@ -27,16 +28,21 @@ pub(crate) struct Loaded {
     pub(crate) instance: InstancePre<Guest>,
     pub(crate) memory: ModuleExport,
     pub(crate) alloc: ModuleExport,
+    pub(crate) prelude: ModuleExport,
     pub(crate) run: ModuleExport,
 }
 
 impl Image {
-    /// Maps the artifact for an engine.
+    /// Maps the artifact for an engine, from `folder` where one is given that can be trusted and written.
     ///
     /// # Errors
     /// The host cannot run it, or it asks for a function that is not ours to give.
-    pub(crate) fn load(engine: wasmtime::Engine) -> Result<Self, BuildError> {
-        let artifact = sys::sealed_artifact().map_err(|error| BuildError::Runtime(format!("memory file: {error}")))?;
+    pub(crate) fn load(engine: wasmtime::Engine, folder: Option<&Path>) -> Result<Self, BuildError> {
+        // A folder that does not serve costs time, never the run.
+        let kept = folder.and_then(|folder| Artifact::kept_in(folder).ok());
+        let artifact = kept
+            .map_or_else(Artifact::in_memory, Ok)
+            .map_err(|error| BuildError::Runtime(format!("memory file: {error}")))?;
         let mut linker = Linker::new(&engine);
         guest::define(&mut linker).map_err(BuildError::runtime)?;
         let current = RwLock::new(Arc::new(Loaded::map(&engine, &linker, &artifact)?));
@@ -63,7 +69,7 @@ impl Image {
 }
 
 impl Loaded {
-    fn map(engine: &wasmtime::Engine, linker: &Linker<Guest>, artifact: &File) -> Result<Self, BuildError> {
+    fn map(engine: &wasmtime::Engine, linker: &Linker<Guest>, artifact: &Artifact) -> Result<Self, BuildError> {
         let module = sys::load(engine, artifact).map_err(BuildError::runtime)?;
         for import in module.imports() {
             if import.module() != MODULE || !IMPORTS.contains(&import.name()) {
@@ -78,6 +84,7 @@ impl Loaded {
         Ok(Self {
             memory: export("memory")?,
             alloc: export("alloc")?,
+            prelude: export("prelude")?,
             run: export("run")?,
             instance: linker.instantiate_pre(&module).map_err(BuildError::runtime)?,
         })

@@ -1,19 +1,26 @@
-//! The engine as a provider: tier `process`, snippets only (spec 40 A1, A2).
+//! The engine as a provider: tier `process`, snippets only.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::Full;
+use plimsoll_broker::{Broker, BrokerAnswer, snippet_client};
 use plimsoll_core::{
-    Admitted, Availability, Code, Diagnostics, Environments, Evidence, Fault, FaultKind, GrantSupport, Isolation,
+    Availability, Code, Diagnostics, Environments, Evidence, Fault, FaultKind, GrantSupport, Isolation,
     JavaScriptResult, Limit, Outcome, Payload, PayloadEnvironment, Reason, Refusal, Resources, RunError, RunResult,
     Tier, Trap,
 };
-use plimsoll_sandbox::{BoxFuture, ProviderFault, RunContext, Sandbox};
+use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, RunContext, Sandbox};
 
-use crate::engine::{self, DEFAULT_MEMORY_PAGES, Engine, EngineConfig, MAX_MEMORY_PAGES, RunReport, RunSpec, TrapKind};
+use crate::engine::{
+    self, DEFAULT_MEMORY_PAGES, Engine, EngineConfig, HostCalls, HostFuture, HostRequest, HostResponse,
+    MAX_MEMORY_PAGES, RunReport, RunSpec, TrapKind,
+};
 
 /// Timeout of a run that asks for none.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest run.
 const MAX_TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,15 +42,31 @@ impl Wasm {
     /// # Errors
     /// Less memory than the engine image needs, or a host that cannot run it.
     pub fn new(resources: Resources, max_concurrent: u32) -> Result<Self, engine::BuildError> {
+        Self::load(resources, max_concurrent, None)
+    }
+
+    /// As [`Wasm::new`], with the engine kept in a folder ([`Engine::kept_in`]): for processes that live for one run.
+    ///
+    /// # Errors
+    /// As [`Wasm::new`].
+    pub fn kept_in(resources: Resources, max_concurrent: u32, folder: &Path) -> Result<Self, engine::BuildError> {
+        Self::load(resources, max_concurrent, Some(folder))
+    }
+
+    fn load(resources: Resources, max_concurrent: u32, folder: Option<&Path>) -> Result<Self, engine::BuildError> {
         let memory_pages = match resources.memory_mb {
             0 => DEFAULT_MEMORY_PAGES,
             mb => mb.saturating_mul(PAGES_PER_MB).min(MAX_MEMORY_PAGES),
         };
-        let engine = Engine::new(EngineConfig {
+        let config = EngineConfig {
             memory_pages,
             slots: max_concurrent,
             ..EngineConfig::default()
-        })?;
+        };
+        let engine = match folder {
+            Some(folder) => Engine::kept_in(config, folder)?,
+            None => Engine::new(config)?,
+        };
         let javascript = PayloadEnvironment {
             identity: Engine::identity().to_owned(),
             max_timeout_ms: u32::try_from(MAX_TIMEOUT.as_millis()).unwrap_or(u32::MAX),
@@ -59,7 +82,10 @@ impl Wasm {
                 project: None,
                 module: None,
             },
-            grants: GrantSupport::default(),
+            grants: GrantSupport {
+                javascript: true,
+                project: false,
+            },
             policy: String::new(),
             sessions: None,
             resources,
@@ -72,7 +98,7 @@ impl Wasm {
         })
     }
 
-    async fn execute(&self, call: &Admitted, context: RunContext) -> Result<Outcome, RunError> {
+    async fn execute(&self, call: &AdmittedCall, context: RunContext) -> Result<Outcome, RunError> {
         call.recheck(&self.evidence)?;
         if self.unenforceable {
             return Err(Refusal::environment("this provider cannot bound processors, processes or disk").into());
@@ -80,8 +106,15 @@ impl Wasm {
         let Payload::JavaScript(snippet) = call.payload() else {
             return Err(Refusal::unsupported("provider wasm runs javascript payloads only").into());
         };
-        let mut spec = RunSpec::new(&snippet.code, call.timeout(DEFAULT_TIMEOUT, MAX_TIMEOUT));
+        let mut spec = RunSpec::new(&snippet.code, self.time_limit(call));
         spec.cancel = Some(context.cancelled);
+        if let Some(broker) = context.broker {
+            spec.client = snippet_client(broker.grant());
+            broker.grant().preamble().clone_into(&mut spec.preamble);
+            spec.host = Some(Arc::new(BrokerCalls(broker)));
+        } else {
+            spec.host = Some(Arc::new(NoGrant));
+        }
         let report = self.engine.run(spec).await.map_err(|error| match error {
             engine::RunError::Cancelled => {
                 Fault::new(FaultKind::Canceled, "the caller went away during the run").into()
@@ -136,6 +169,42 @@ impl Wasm {
     }
 }
 
+/// Answers the calls of a run without a grant.
+#[derive(Debug)]
+struct NoGrant;
+
+impl HostCalls for NoGrant {
+    fn call<'a>(&'a self, _request: HostRequest<'a>) -> HostFuture<'a> {
+        let answer = BrokerAnswer::no_grant();
+        Box::pin(std::future::ready(HostResponse {
+            status: answer.status,
+            body: answer.body,
+        }))
+    }
+}
+
+/// Hands a guest's calls to the run's broker, which decides about every one of them.
+#[derive(Debug)]
+struct BrokerCalls(Arc<Broker>);
+
+impl HostCalls for BrokerCalls {
+    fn call<'a>(&'a self, request: HostRequest<'a>) -> HostFuture<'a> {
+        Box::pin(async move {
+            let body = request
+                .body
+                .map_or_else(Bytes::new, |body| Bytes::copy_from_slice(body.get().as_bytes()));
+            let answer = self
+                .0
+                .call(request.method.as_bytes(), request.path.as_bytes(), Full::new(body))
+                .await;
+            HostResponse {
+                status: answer.status,
+                body: answer.body,
+            }
+        })
+    }
+}
+
 impl Sandbox for Wasm {
     fn evidence(&self) -> Arc<Evidence> {
         Arc::clone(&self.evidence)
@@ -155,7 +224,11 @@ impl Sandbox for Wasm {
         })
     }
 
-    fn run<'a>(&'a self, call: &'a Admitted, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+    fn time_limit(&self, call: &AdmittedCall) -> Duration {
+        call.timeout(DEFAULT_TIMEOUT, MAX_TIMEOUT)
+    }
+
+    fn run<'a>(&'a self, call: &'a AdmittedCall, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
         Box::pin(self.execute(call, context))
     }
 }

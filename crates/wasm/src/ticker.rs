@@ -11,6 +11,9 @@ use wasmtime::Engine;
 /// one tick.
 const TICK: Duration = Duration::from_millis(1);
 
+/// The same while a start-up proof waits for a tick: a whole `plimsoll run` is little longer than [`TICK`].
+const SHORT_TICK: Duration = Duration::from_micros(100);
+
 /// Ticks without a run before the thread sleeps. Above zero, so that a busy daemon's runs never pay for waking it.
 const IDLE_TICKS: u32 = 64;
 
@@ -34,6 +37,7 @@ struct Shared {
     most: AtomicUsize,
     started: AtomicU64,
     asleep: AtomicBool,
+    short: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -65,6 +69,13 @@ impl Ticker {
         Running(&self.shared)
     }
 
+    /// Makes ticks short until the guard is dropped.
+    pub(crate) fn short_ticks(&self) -> ShortTicks<'_> {
+        self.shared.short.store(true, Ordering::SeqCst);
+        self.wake();
+        ShortTicks(&self.shared)
+    }
+
     fn wake(&self) {
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
@@ -89,7 +100,8 @@ impl Shared {
         let mut seen = 0;
         while !self.stop.load(Ordering::SeqCst) {
             // Not a sleep: whoever drops the engine wakes it and need not wait out the tick.
-            thread::park_timeout(TICK);
+            let short = self.short.load(Ordering::SeqCst);
+            thread::park_timeout(if short { SHORT_TICK } else { TICK });
             engine.increment_epoch();
             let started = self.started.load(Ordering::SeqCst);
             let busy = self.running.load(Ordering::SeqCst) > 0 || started != seen;
@@ -114,6 +126,16 @@ impl Shared {
             self.asleep.store(false, Ordering::SeqCst);
             idle = 0;
         }
+    }
+}
+
+/// Ticks are short.
+#[derive(Debug)]
+pub(crate) struct ShortTicks<'a>(&'a Shared);
+
+impl Drop for ShortTicks<'_> {
+    fn drop(&mut self) {
+        self.0.short.store(false, Ordering::SeqCst);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names and forms of the transport (spec 10 §2).
+//! Names and forms of the transport.
 
 /// Echo of the caller's id; binds an answer to its request.
 pub const REQUEST_ID: &str = "plimsoll-request-id";
@@ -12,7 +12,7 @@ pub const CONNECT_TIMEOUT_MS: &str = "connect-timeout-ms";
 pub const GRPC_TIMEOUT: &str = "grpc-timeout";
 /// Every procedure lies below this path.
 pub const SERVICE_PATH: &str = "/plimsoll.v1.SandboxService/";
-/// What every procedure asks of a caller (spec 20 §5.3).
+/// What every procedure asks of a caller.
 pub const SCOPE_RUN: &str = "code:run";
 /// The Connect JSON codec.
 pub const JSON: &str = "application/json";

@@ -1,5 +1,5 @@
 //! The wire: generated messages, their conversions to and from the types of `core` and `record`, the strict JSON scanner,
-//! error answers with their details, and the names of the transport (spec 10).
+//! error answers with their details, and the names of the transport.
 //!
 //! What travels is decided here and nowhere else; the daemon and the clients use the same functions.
 //!

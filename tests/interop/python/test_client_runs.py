@@ -21,14 +21,9 @@ def test_describe_states_the_wasm_provider(client: Client) -> None:
     assert info.javascript_environment.max_timeout_ms == 30_000
     assert (info.project_environment.identity, info.project_environment.max_timeout_ms) == ("", 0)
     assert (info.module_environment.identity, info.module_environment.max_timeout_ms) == ("", 0)
-    unbuilt = (
-        info.supports_project,
-        info.supports_module,
-        info.supports_sessions,
-        info.supports_javascript_grants,
-        info.supports_project_grants,
-    )
-    assert unbuilt == (False, False, False, False, False)
+    assert info.supports_javascript_grants
+    unbuilt = (info.supports_project, info.supports_module, info.supports_sessions, info.supports_project_grants)
+    assert unbuilt == (False, False, False, False)
     assert info.policy == ""
 
 

@@ -4,3 +4,4 @@ mod help;
 mod remote;
 mod run;
 mod support;
+mod texts;

@@ -1,4 +1,4 @@
-//! Variables: what a setting is called, what it may hold and how its text is read (20 §2.1).
+//! Variables: what a setting is called, what it may hold and how its text is read.
 //!
 //! A crate that reads configuration exports a table of [`Var`]s. The same rows drive parsing, `-h`, the reference page
 //! and the warning about names nobody reads, so none of them can disagree. Nothing here touches the process
@@ -12,6 +12,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use error::{SettingError, Unset};
+use parse::port_is_out_of_range;
 pub use parse::{HostPort, duration_from, parse_duration, parse_float, parse_host_port, parse_int};
 
 /// Where values come from: the process environment in a binary, a map in a test.
@@ -97,6 +98,14 @@ pub enum Kind {
     },
     /// One of the words, trimmed and in any case.
     OneOf(&'static [&'static str]),
+    /// A provider's name, trimmed and in any case. Only those that are built are told of; the others are known, so that
+    /// whoever reads the name can say that they do not exist yet.
+    Provider {
+        /// In this build.
+        built: &'static [&'static str],
+        /// Not built yet.
+        planned: &'static [&'static str],
+    },
     /// One of the words, trimmed and in any case; any other text means the default.
     OneOfOrDefault(&'static [&'static str]),
     /// Effective only when it is exactly this text.
@@ -223,7 +232,10 @@ impl Var {
             return Err(self.malformed(text));
         };
         let nanos = parse_duration(text).ok_or_else(|| self.malformed(text))?;
-        let value = duration_from(nanos).ok_or_else(|| self.out_of_range(text))?;
+        let value = duration_from(nanos).ok_or_else(|| {
+            let fix = format!("set it to {}, or unset it ({})", self.kind, Unset(self.default));
+            self.unusable(text, "a duration cannot be negative", fix)
+        })?;
         if (min..=max).contains(&value) || (zero && value.is_zero()) {
             Ok(Some(value))
         } else {
@@ -245,6 +257,10 @@ impl Var {
                 Some(word) => Ok(Some(*word)),
                 None => Err(self.malformed(text)),
             },
+            Kind::Provider { built, planned } => match built.iter().chain(planned).find(|word| **word == lower) {
+                Some(word) => Ok(Some(*word)),
+                None => Err(self.malformed(text)),
+            },
             Kind::OneOfOrDefault(words) => Ok(words.iter().find(|word| **word == lower).copied()),
             _ => Err(self.malformed(text)),
         }
@@ -258,7 +274,13 @@ impl Var {
         let text = self.text(lookup)?.unwrap_or(self.default);
         match self.kind {
             Kind::HostPort { off: true } if text.eq_ignore_ascii_case("off") => Ok(None),
-            _ => parse_host_port(text).map(Some).ok_or_else(|| self.malformed(text)),
+            _ => parse_host_port(text).map(Some).ok_or_else(|| {
+                if port_is_out_of_range(text) {
+                    self.out_of_range(text)
+                } else {
+                    self.malformed(text)
+                }
+            }),
         }
     }
 
@@ -285,7 +307,7 @@ impl Var {
             Kind::Bool => self.bool(lookup).map(drop)?,
             Kind::Duration { .. } => self.duration(lookup).map(drop)?,
             Kind::HostPort { .. } if self.text(lookup)?.is_some() => self.host_port(lookup).map(drop)?,
-            Kind::OneOf(_) => self.word(lookup).map(drop)?,
+            Kind::OneOf(_) | Kind::Provider { .. } => self.word(lookup).map(drop)?,
             Kind::Text
             | Kind::Secret
             | Kind::Path
@@ -375,20 +397,25 @@ impl fmt::Display for Kind {
             Self::Text => out.write_str("text"),
             Self::Secret => out.write_str("a credential"),
             Self::Path => out.write_str("a path"),
-            Self::HostPort { off: false } => out.write_str("host:port"),
-            Self::HostPort { off: true } => out.write_str("host:port or off"),
-            Self::OneOf(words) | Self::OneOfOrDefault(words) => match words {
-                [] => out.write_str("nothing"),
-                [only] => out.write_str(only),
-                [most @ .., last] => write!(out, "{} or {last}", most.join(", ")),
-            },
+            Self::HostPort { off: false } => out.write_str("host:port with a port from 0 to 65535"),
+            Self::HostPort { off: true } => out.write_str("host:port with a port from 0 to 65535, or off"),
+            Self::OneOf(words) | Self::OneOfOrDefault(words) => out.write_str(&either(words)),
+            Self::Provider { built, .. } => write!(out, "a provider of this build ({})", either(built)),
             Self::Exactly(text) => write!(out, "exactly {text}"),
         }
     }
 }
 
+fn either(words: &[&str]) -> String {
+    match words {
+        [] => "nothing".to_owned(),
+        [only] => (*only).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
 /// The names set in `lookup` that begin with one of ours and stand in no row of `table`, sorted. Entries that are not
-/// UTF-8 are left out (20 §1, §2.1).
+/// UTF-8 are left out.
 pub fn unknown<'a>(table: impl Iterator<Item = &'a Var>, lookup: &dyn Lookup) -> Vec<String> {
     let known: std::collections::BTreeSet<&str> = table.map(|var| var.name).collect();
     let mut names: Vec<String> = lookup

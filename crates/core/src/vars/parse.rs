@@ -109,6 +109,20 @@ fn digits(text: &str) -> &str {
 
 /// `host:port` with a decimal port; an IPv6 address stands in brackets, the host may be empty.
 pub fn parse_host_port(text: &str) -> Option<HostPort> {
+    let (host, port) = split_host_port(text)?;
+    Some(HostPort {
+        host: host.to_owned(),
+        port: port.parse().ok()?,
+    })
+}
+
+/// Whether the text is an address but for the size of its port.
+pub(super) fn port_is_out_of_range(text: &str) -> bool {
+    split_host_port(text).is_some_and(|(_, port)| port.parse::<u16>().is_err())
+}
+
+/// The host, and the digits of the port.
+fn split_host_port(text: &str) -> Option<(&str, &str)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']')?;
@@ -123,11 +137,6 @@ pub fn parse_host_port(text: &str) -> Option<HostPort> {
             (host, port)
         }
     };
-    if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    Some(HostPort {
-        host: host.to_owned(),
-        port: port.parse().ok()?,
-    })
+    let decimal = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    decimal.then_some((host, port))
 }

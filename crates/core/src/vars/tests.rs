@@ -142,6 +142,41 @@ fn a_session_lifetime_without_unit_or_outside_1s_to_12h_is_refused() {
 }
 
 #[test]
+fn a_negative_duration_and_a_port_past_65535_are_told_as_what_they_are() {
+    let error = LIFETIME.check(&set(LIFETIME.name, "-1s")).unwrap_err().to_string();
+    assert!(
+        error.starts_with("SANDBOX_SESSION_LIFETIME=\"-1s\": a duration cannot be negative; set it to "),
+        "{error}"
+    );
+    for text in ["127.0.0.1:65536", ":99999999999999999999", "[::1]:70000"] {
+        let error = METRICS.check(&set(METRICS.name, text)).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("{}={text:?}: out of range; set it to ", METRICS.name))
+                && error.contains("a port from 0 to 65535"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_provider_that_is_planned_is_known_and_not_told_of() {
+    let kind = Kind::Provider {
+        built: &["wasm"],
+        planned: &["docker"],
+    };
+    let provider = Var::new("SANDBOX_PROVIDER", kind, "", "");
+    assert_eq!(provider.word(&set("SANDBOX_PROVIDER", " Docker ")), Ok(Some("docker")));
+    let error = provider
+        .word(&set("SANDBOX_PROVIDER", "dokcer"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("a provider of this build (wasm)") && !error.contains("docker"),
+        "{error}"
+    );
+}
+
+#[test]
 fn an_address_has_a_port_or_is_off() {
     let read = |text: &str| {
         METRICS

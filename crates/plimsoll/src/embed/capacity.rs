@@ -1,4 +1,4 @@
-//! Bounds on what runs at once, for an embedder without the daemon's limiter (spec 20 §8.5).
+//! Bounds on what runs at once, for an embedder without the daemon's limiter.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use crate::registry::Choice;
 
-/// What one local run takes unless the operator says otherwise, in MiB (spec 20 §8.2).
+/// What one local run takes unless the operator says otherwise, in MiB.
 pub(super) const PER_RUN_DEFAULT_MB: u32 = 256;
 
 /// The service's rows of the same names, for programs that embed no service; a test keeps them equal.

@@ -1,13 +1,16 @@
 //! A sandbox inside the embedder's own program.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
+use plimsoll_broker::BrokerOptions;
 use plimsoll_core::limits::DISPATCH_DEADLINE;
 use plimsoll_core::vars::Lookup;
-use plimsoll_core::{Evidence, Fault, Isolation, Permit, RunError, RunRequest, SoftwareRule, Tier, Validated};
+use plimsoll_core::{Evidence, Fault, Isolation, Permit, Refusal, RunError, RunRequest, SoftwareRule, Tier, Validated};
+use plimsoll_grants::{CallTrace, Profiles, SelectedGrant};
 use plimsoll_record::{Answer, LiveAnswer, verify_live};
-use plimsoll_sandbox::{Received, RunContext, Sandbox as Provider, dispatch, ensure_ready};
+use plimsoll_sandbox::{DispatchContext, Received, Sandbox as Provider, dispatch, ensure_ready};
 use tokio_util::sync::CancellationToken;
 
 use crate::env::Environment;
@@ -34,6 +37,13 @@ pub use snippet::{FloorMissing, FloorStated, Snippet, Stated};
 pub struct Sandbox {
     provider: Arc<dyn Provider>,
     slots: Option<Arc<Slots>>,
+    grants: Option<Arc<Granting>>,
+}
+
+/// Whose grants a request may name.
+struct Granting {
+    profiles: Profiles,
+    caller: String,
 }
 
 impl Sandbox {
@@ -47,6 +57,7 @@ impl Sandbox {
         Self {
             provider: Arc::new(plimsoll_sandbox::Disabled),
             slots: None,
+            grants: None,
         }
     }
 
@@ -64,12 +75,22 @@ impl Sandbox {
     /// # Errors
     /// As [`Sandbox::from_env`].
     pub async fn from_lookup(lookup: &dyn Lookup) -> Result<Self, BuildError> {
+        Self::from_lookup_in(lookup, None).await
+    }
+
+    /// As [`Sandbox::from_lookup`], for a process that lives for one run: what takes longest to set up is left in `folder`
+    /// for the next process of the same user. The folder is made where it is missing; one that others can write is not
+    /// used.
+    ///
+    /// # Errors
+    /// As [`Sandbox::from_env`].
+    pub async fn from_lookup_in(lookup: &dyn Lookup, folder: Option<&Path>) -> Result<Self, BuildError> {
         for var in registry::VARS.iter().copied().flatten().chain(registry::PLANNED) {
             var.check(lookup)?;
         }
         let choice = Choice::read(lookup)?;
         let capacity = Capacity::from_lookup(&choice, lookup)?;
-        let provider = choice.build(capacity.slots().unwrap_or(1))?;
+        let provider = choice.build_in(capacity.slots().unwrap_or(1), folder)?;
         Self::with_provider(provider).await?.with_capacity(capacity)
     }
 
@@ -79,10 +100,14 @@ impl Sandbox {
     /// When the provider is not ready.
     pub async fn with_provider(provider: Arc<dyn Provider>) -> Result<Self, BuildError> {
         ensure_ready(&*provider).await?;
-        Ok(Self { provider, slots: None })
+        Ok(Self {
+            provider,
+            slots: None,
+            grants: None,
+        })
     }
 
-    /// Bounds what runs at once (spec 20 §8.5). A run that does not fit is refused with reason `capacity`, never queued.
+    /// Bounds what runs at once. A run that does not fit is refused with reason `capacity`, never queued.
     ///
     /// # Errors
     /// When one run alone would not fit.
@@ -90,6 +115,15 @@ impl Sandbox {
         capacity.check()?;
         self.slots = Slots::new(capacity).map(Arc::new);
         Ok(self)
+    }
+
+    /// Lets a request name one of these profiles, as `caller`: a profile is usable if it lists the caller, who is also the
+    /// subject of a minted token. For a grant of your own, without a file, see [`Snippet::grant`].
+    #[must_use]
+    pub fn with_grants(mut self, profiles: Profiles, caller: impl Into<String>) -> Self {
+        let caller = caller.into();
+        self.grants = Some(Arc::new(Granting { profiles, caller }));
+        self
     }
 
     /// A JavaScript program. State the floor, then send it:
@@ -119,9 +153,23 @@ impl Sandbox {
     /// [`RunError::NotDispatched`] when nothing ran; [`RunError::MayHaveRun`] after dispatch, also when the settled
     /// record does not stand.
     pub async fn exchange(&self, request: RunRequest) -> Result<Answer, RunError> {
+        let (answer, _) = self.settle(request, None).await?;
+        Ok(answer)
+    }
+
+    /// As [`Sandbox::exchange`], with the grant the caller of this program holds in hand, and what was called through it.
+    async fn settle(
+        &self,
+        request: RunRequest,
+        held: Option<SelectedGrant>,
+    ) -> Result<(Answer, Option<CallTrace>), RunError> {
         let received = Received::now();
         let floor = request.minimum_isolation.parse::<Tier>().ok();
-        let validated = Validated::new(request)?.without_grants()?;
+        let validated = Validated::new(request)?.grant(|name| match (name, held) {
+            (None, _) => Ok(None),
+            (Some(_), Some(held)) => Ok(Some(held)),
+            (Some(name), None) => self.look_up(name).map(Some),
+        })?;
         let authorized = validated.authorize(&*self.evidence_for(floor).await)?;
         let permit = self
             .slots
@@ -129,9 +177,10 @@ impl Sandbox {
             .map_or_else(|| Ok(Permit::new(())), |slots| slots.acquire())?;
         let cancelled = CancellationToken::new();
         let _cancel_on_drop = cancelled.clone().drop_guard();
-        let context = RunContext {
+        let context = DispatchContext {
             deadline: received.instant() + DISPATCH_DEADLINE,
             cancelled,
+            broker: BrokerOptions::default(),
         };
         let settled = dispatch(&*self.provider, authorized.admit(permit), context, received)
             .await
@@ -142,11 +191,19 @@ impl Sandbox {
                 "the record of this run does not stand: {broken}"
             )))
         })?;
-        Ok(answer)
+        Ok((answer, settled.trace))
+    }
+
+    fn look_up(&self, name: &str) -> Result<SelectedGrant, Refusal> {
+        let Some(granting) = &self.grants else {
+            return Err(no_profile(name));
+        };
+        let profile = granting.profiles.look_up(name, Some(&granting.caller))?;
+        SelectedGrant::new(profile, Some(granting.caller.clone()))
     }
 
     /// Current evidence, refreshed by one preflight when the floor is above it: some providers state less than they can
-    /// prove until they have looked (spec 20 §8.5).
+    /// prove until they have looked.
     async fn evidence_for(&self, floor: Option<Tier>) -> Arc<Evidence> {
         let evidence = self.provider.evidence();
         if evidence.isolation.meets(floor) {
@@ -169,7 +226,15 @@ impl fmt::Debug for Sandbox {
     }
 }
 
-/// The checks a client makes on an answer (spec 70 §1.6): record, chain fields of a single run, floor.
+/// The answer to a profile's name where there are no profiles: that of a name nobody may use.
+fn no_profile(name: &str) -> Refusal {
+    match Profiles::default().look_up(name, None) {
+        Err(refusal) => refusal,
+        Ok(_) => Refusal::permission("grant_profile is not available: this sandbox holds no profiles"),
+    }
+}
+
+/// The checks a client makes on an answer: record, chain fields of a single run, floor.
 fn stands(answer: &Answer, request: &RunRequest, rule: &SoftwareRule) -> Result<(), String> {
     let live = LiveAnswer {
         provider: &answer.sandbox,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use plimsoll_core::{Diagnostics, Fault, Isolation, JavaScriptResult, RunError, RunResult, Tier};
+use plimsoll_core::{AdviceFinding, Diagnostics, Fault, Isolation, JavaScriptResult, RunError, RunResult, Tier};
+use plimsoll_grants::CallTrace;
 use plimsoll_record::{Answer, RunRecord};
 
 /// A program that ran to its end, its own failure or its timeout included, with a record that was recomputed.
@@ -33,6 +34,10 @@ pub struct Run {
     pub record: RunRecord,
     /// Limits hit, byte counts and traps: informational, covered by no digest.
     pub diagnostics: Diagnostics,
+    /// What it asked of its grant's API: route templates and numbers, in order of completion. `None` without a call.
+    pub calls: Option<CallTrace>,
+    /// What it could have asked more cheaply, if its profile tells the caller.
+    pub advice: Vec<AdviceFinding>,
 }
 
 impl Run {
@@ -46,7 +51,7 @@ impl Run {
         String::from_utf8_lossy(&self.stderr)
     }
 
-    pub(super) fn new(answer: Answer) -> Result<Self, RunError> {
+    pub(super) fn new(answer: Answer, calls: Option<CallTrace>) -> Result<Self, RunError> {
         let Some(tier) = Isolation::from_wire(&answer.isolation).tier() else {
             return Err(incomplete(format!(
                 "the run states tier {:?}, which is no proven one",
@@ -63,7 +68,7 @@ impl Run {
             timed_out,
             stdout_truncated,
             stderr_truncated,
-            advice: _,
+            advice,
         } = result;
         Ok(Self {
             stdout,
@@ -78,6 +83,8 @@ impl Run {
             duration: Duration::from_millis(u64::try_from(answer.duration_ms).unwrap_or(0)),
             record,
             diagnostics: answer.diagnostics.unwrap_or_default(),
+            calls,
+            advice,
         })
     }
 }

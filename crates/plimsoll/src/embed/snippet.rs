@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{RunError, RunRequest, SoftwareRule, Tier};
+use plimsoll_core::{Payload, Refusal, RunError, RunRequest, SoftwareRule, Tier};
+use plimsoll_grants::{Profile, SelectedGrant};
 
 use super::Sandbox;
 use super::run::Run;
@@ -38,6 +40,7 @@ mod sealed {
 pub struct Snippet<'a, F> {
     sandbox: &'a Sandbox,
     request: RunRequest,
+    grant: Option<SelectedGrant>,
     floor: PhantomData<F>,
 }
 
@@ -46,6 +49,7 @@ impl<'a> Snippet<'a, FloorMissing> {
         Self {
             sandbox,
             request: RunRequest::javascript(code),
+            grant: None,
             floor: PhantomData,
         }
     }
@@ -65,6 +69,7 @@ impl<'a> Snippet<'a, FloorMissing> {
         Snippet {
             sandbox: self.sandbox,
             request: self.request,
+            grant: self.grant,
             floor: PhantomData,
         }
     }
@@ -85,6 +90,28 @@ impl<F> Snippet<'_, F> {
     }
 }
 
+impl<F> Snippet<'_, F> {
+    /// Lets the program call the grant's routes, through the global the grant names. The credential is minted for this run
+    /// and never reaches the program. `profile` names the grant in the record, 128 bytes at most; `subject` is whom a
+    /// minted token names.
+    ///
+    /// # Errors
+    /// The grant's token names somebody, and `subject` is empty.
+    pub fn grant(mut self, profile: Profile, subject: impl Into<String>) -> Result<Self, Refusal> {
+        let name = profile.name().to_owned();
+        self.grant = Some(SelectedGrant::new(Arc::new(profile), Some(subject.into()))?);
+        Ok(self.grant_profile(name))
+    }
+
+    /// Lets the program use the profile of this name, if [`Sandbox::with_grants`] has one for its caller.
+    pub fn grant_profile(mut self, name: impl Into<String>) -> Self {
+        if let Some(Payload::JavaScript(run)) = &mut self.request.payload {
+            run.grant_profile = name.into();
+        }
+        self
+    }
+}
+
 impl<F: Stated> Snippet<'_, F> {
     /// Runs the program in a fresh sandbox. Dropping the future cancels the run.
     ///
@@ -92,7 +119,8 @@ impl<F: Stated> Snippet<'_, F> {
     /// [`RunError::NotDispatched`] when nothing ran, with the reason; [`RunError::MayHaveRun`] otherwise. A program
     /// that fails, or that its timeout ends, is a [`Run`], not an error.
     pub async fn send(self) -> Result<Run, RunError> {
-        Run::new(self.sandbox.exchange(self.request).await?)
+        let (answer, calls) = self.sandbox.settle(self.request, self.grant).await?;
+        Run::new(answer, calls)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What one run may use (20 §2.3): read before any provider is built.
+//! What one run may use: read before any provider is built.
 
 use plimsoll_core::Resources;
 use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};

@@ -1,4 +1,4 @@
-//! The providers there are, by name (20 §3).
+//! The providers there are, by name.
 //!
 //! A provider is one entry of [`PROVIDERS`]. Whoever serves or embeds asks for [`Choice::read`] and builds what it
 //! finds; nothing else in the workspace knows provider names.
@@ -7,19 +7,27 @@ mod envelope;
 mod planned;
 mod wasm;
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use plimsoll_core::Resources;
 use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
+use plimsoll_core::{Resources, Tier};
 use plimsoll_sandbox::{Disabled, Sandbox};
 
-/// Every provider name, built or not.
-const NAMES: &[&str] = &["wasm", "docker", "e2b", "dockercloud", "openshell"];
+/// Names of the providers built into this program; a test compares them with [`PROVIDERS`].
+const BUILT: &[&str] = &["wasm"];
+
+/// Names of providers that do not exist yet.
+const UNBUILT: &[&str] = &["docker", "e2b", "dockercloud", "openshell"];
 
 /// Which provider runs the code.
 pub const PROVIDER: Var = Var::new(
     "SANDBOX_PROVIDER",
-    Kind::OneOf(NAMES),
+    Kind::Provider {
+        built: BUILT,
+        planned: UNBUILT,
+    },
     "",
     "Which provider runs the code. Built into this program: wasm. Unset: none, and every run is refused.",
 );
@@ -30,21 +38,33 @@ pub const VARS: &[&[Var]] = &[&[PROVIDER], envelope::VARS];
 /// Variables of providers that do not exist yet: setting one stops the start.
 pub const PLANNED: &[Var] = planned::VARS;
 
+/// Builds a provider for at most so many runs at once, with what it keeps between processes in a folder where one is given.
+type Build = fn(Resources, u32, Option<&Path>) -> Result<Arc<dyn Sandbox>, SettingError>;
+
 /// One provider that is built in.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The value of `SANDBOX_PROVIDER`.
     pub name: &'static str,
-    /// Whether its sandboxes use this host's memory (20 §8.2).
+    /// Whether its sandboxes use this host's memory.
     pub on_host: bool,
+    /// The strongest tier it can ever prove.
+    pub strongest: Tier,
+    /// Time limit of a run that asks for none.
+    pub default_timeout: Duration,
+    /// What it cannot enforce of an envelope.
+    unenforceable: fn(Resources) -> Vec<SettingError>,
     /// Builds it: pure, no network, no sandbox.
-    build: fn(Resources, u32) -> Result<Arc<dyn Sandbox>, SettingError>,
+    build: Build,
 }
 
 /// The providers built into this program.
 pub const PROVIDERS: &[Entry] = &[Entry {
     name: "wasm",
     on_host: true,
+    strongest: Tier::Process,
+    default_timeout: plimsoll_wasm::DEFAULT_TIMEOUT,
+    unenforceable: wasm::unenforceable,
     build: wasm::build,
 }];
 
@@ -81,16 +101,15 @@ impl Choice {
 
     fn find(name: &str) -> Result<&'static Entry, SettingError> {
         PROVIDERS.iter().find(|entry| entry.name == name).ok_or_else(|| {
-            let built: Vec<&str> = PROVIDERS.iter().map(|entry| entry.name).collect();
-            let problem = if NAMES.contains(&name) {
+            let problem = if UNBUILT.contains(&name) {
                 format!("the {name} provider is not built yet")
             } else {
-                format!("not one of {}", NAMES.join(", "))
+                format!("not {}", PROVIDER.kind)
             };
             PROVIDER.unusable(
                 name,
                 problem,
-                format!("set it to {}, or unset it to run nothing", built.join(" or ")),
+                format!("set it to {}, or unset it to run nothing", BUILT.join(" or ")),
             )
         })
     }
@@ -110,14 +129,67 @@ impl Choice {
         self.entry.is_some_and(|entry| entry.on_host)
     }
 
+    /// The strongest tier it can ever prove; `None` when nothing runs.
+    pub fn strongest(&self) -> Option<Tier> {
+        self.entry.map(|entry| entry.strongest)
+    }
+
+    /// Time limit of a run that asks for none; `None` when nothing runs.
+    pub fn default_timeout(&self) -> Option<Duration> {
+        self.entry.map(|entry| entry.default_timeout)
+    }
+
+    /// What the provider cannot enforce of the envelope: everything at once, where [`Choice::build`] stops at the first.
+    pub fn unenforceable(&self) -> Vec<SettingError> {
+        self.entry
+            .map_or_else(Vec::new, |entry| (entry.unenforceable)(self.resources))
+    }
+
     /// Builds the provider for at most `max_concurrent` runs at once.
     ///
     /// # Errors
     /// An envelope the provider cannot enforce.
     pub fn build(&self, max_concurrent: u32) -> Result<Arc<dyn Sandbox>, SettingError> {
+        self.build_in(max_concurrent, None)
+    }
+
+    /// As [`Choice::build`]. A provider that can leave something for the next process, so that it starts sooner, does so
+    /// in `folder`.
+    pub(crate) fn build_in(
+        &self,
+        max_concurrent: u32,
+        folder: Option<&Path>,
+    ) -> Result<Arc<dyn Sandbox>, SettingError> {
         match self.entry {
             None => Ok(Arc::new(Disabled)),
-            Some(entry) => (entry.build)(self.resources, max_concurrent),
+            Some(entry) => (entry.build)(self.resources, max_concurrent, folder),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_in_messages_are_those_of_the_providers() {
+        let names: Vec<&str> = PROVIDERS.iter().map(|entry| entry.name).collect();
+        assert_eq!(names, BUILT);
+        assert!(BUILT.iter().all(|name| !UNBUILT.contains(name)));
+    }
+
+    #[test]
+    fn no_provider_proves_more_than_its_strongest_tier() {
+        for entry in PROVIDERS {
+            let sandbox = (entry.build)(Resources::default(), 1, None).unwrap();
+            let proven = sandbox.evidence().isolation;
+            assert!(
+                Tier::ALL
+                    .iter()
+                    .all(|tier| *tier <= entry.strongest || !proven.meets(Some(*tier))),
+                "{} {proven}",
+                entry.name
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Variables of providers that do not exist yet (20 §2.4). Each moves to its provider's crate with the provider.
+//! Variables of providers that do not exist yet. Each moves to its provider's crate with the provider.
 
 use plimsoll_core::vars::{Kind, Var};
 

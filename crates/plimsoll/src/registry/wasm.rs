@@ -1,5 +1,6 @@
 //! The wasm entry: what the provider cannot enforce is refused, and the rest becomes its configuration.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use plimsoll_core::Resources;
@@ -11,15 +12,23 @@ use plimsoll_wasm::engine::BuildError;
 use super::PROVIDER;
 use super::envelope::{CPUS, DISK_MB, MEMORY_MB, PIDS};
 
-/// Builds the provider for at most `max_concurrent` runs at once.
+/// Builds the provider for at most `max_concurrent` runs at once, with its engine in `folder` where one is given.
 ///
 /// # Errors
 /// A dimension it cannot enforce, memory the engine image cannot start with, or a host that cannot run the engine.
-pub(super) fn build(resources: Resources, max_concurrent: u32) -> Result<Arc<dyn Sandbox>, SettingError> {
-    refuse(&CPUS, resources.cpus, resources.cpus > 0.0)?;
-    refuse(&PIDS, resources.pids, resources.pids > 0)?;
-    refuse(&DISK_MB, resources.disk_mb, resources.disk_mb > 0)?;
-    match Wasm::new(resources, max_concurrent) {
+pub(super) fn build(
+    resources: Resources,
+    max_concurrent: u32,
+    folder: Option<&Path>,
+) -> Result<Arc<dyn Sandbox>, SettingError> {
+    if let Some(error) = unenforceable(resources).into_iter().next() {
+        return Err(error);
+    }
+    let wasm = match folder {
+        Some(folder) => Wasm::kept_in(resources, max_concurrent, folder),
+        None => Wasm::new(resources, max_concurrent),
+    };
+    match wasm {
         Ok(wasm) => Ok(Arc::new(wasm)),
         Err(BuildError::TooFewPages { minimum, .. }) => {
             let minimum_mb = minimum.div_ceil(PAGES_PER_MB);
@@ -41,13 +50,23 @@ pub(super) fn build(resources: Resources, max_concurrent: u32) -> Result<Arc<dyn
 /// Pages of 64 KiB in one MiB.
 const PAGES_PER_MB: u32 = 16;
 
-fn refuse(var: &Var, value: impl std::fmt::Display, set: bool) -> Result<(), SettingError> {
-    if set {
-        return Err(var.unusable(
-            value,
-            "provider wasm cannot enforce it",
-            "set it to 0, or choose another provider",
-        ));
-    }
-    Ok(())
+/// What of an envelope it cannot enforce.
+pub(super) fn unenforceable(resources: Resources) -> Vec<SettingError> {
+    let refuse = |var: &Var, value: &dyn std::fmt::Display, set: bool| {
+        set.then(|| {
+            var.unusable(
+                value,
+                "provider wasm cannot enforce it",
+                "set it to 0, or choose another provider",
+            )
+        })
+    };
+    [
+        refuse(&CPUS, &resources.cpus, resources.cpus > 0.0),
+        refuse(&PIDS, &resources.pids, resources.pids > 0),
+        refuse(&DISK_MB, &resources.disk_mb, resources.disk_mb > 0),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

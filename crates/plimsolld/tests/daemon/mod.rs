@@ -144,7 +144,7 @@ impl Daemon {
     }
 
     fn spawn(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut daemon = Self {
@@ -164,6 +164,13 @@ impl Daemon {
     /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Resident memory in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = fs_err::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").trim().parse().unwrap()
     }
 
     /// Reads the log up to the first record with this message.
@@ -190,10 +197,13 @@ impl Daemon {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for the end; the rest of the log is in `records`.
+    /// Waits for the end; the rest of the log is in `records`. A daemon writes nothing to its standard output.
     pub(crate) fn wait(mut self) -> (std::process::ExitStatus, Vec<serde_json::Value>) {
         let mut rest = String::new();
         self.stderr.read_to_string(&mut rest).unwrap();
+        let mut stdout = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        assert_eq!(stdout, "", "standard output");
         let mut records = std::mem::take(&mut self.records);
         records.extend(
             rest.lines()

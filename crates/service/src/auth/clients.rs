@@ -1,4 +1,4 @@
-//! The clients file: who may call, by fingerprint only (20 §5.4).
+//! The clients file: who may call, by fingerprint only.
 //!
 //! The parser is strict where JSON libraries are kind: a repeated or unknown member, a null in place of a list, a
 //! number with a fraction, a byte-order mark or anything after the object is an error, so a file never means less than

@@ -1,4 +1,4 @@
-//! Authentication: a clients file, one shared token, or open development mode (20 §5).
+//! Authentication: a clients file, one shared token, or open development mode.
 //!
 //! Tokens are looked up by their SHA-256, so nothing the daemon keeps opens a door, and comparing takes the same time
 //! whatever the caller sent. Nothing about a refused token is ever logged, only how many there were.
@@ -107,7 +107,7 @@ impl Auth {
     }
 }
 
-/// The token of `Bearer TOKEN`: two parts with white space between, the scheme in any case (10 §3.3).
+/// The token of `Bearer TOKEN`: two parts with white space between, the scheme in any case.
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let mut parts = value.split(u8::is_ascii_whitespace).filter(|part| !part.is_empty());
     match (parts.next(), parts.next(), parts.next()) {

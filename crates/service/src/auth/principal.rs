@@ -1,4 +1,4 @@
-//! Who is calling, once that is known (20 §5.2, §5.3).
+//! Who is calling, once that is known.
 
 use std::sync::Arc;
 
@@ -113,6 +113,11 @@ mod tests {
         for scopes in [&[][..], &["code:runs"], &["code"], &["code:*"]] {
             assert!(!caller(scopes).unwrap().allows(RUN_SCOPE), "{scopes:?}");
         }
+    }
+
+    #[test]
+    fn no_grant_may_carry_a_scope_that_opens_this_service() {
+        assert_eq!(plimsoll_grants::grant::RESERVED_SCOPES, [RUN_SCOPE, ANY_SCOPE]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which mode the daemon authenticates in (20 §5.1, §5.4).
+//! Which mode the daemon authenticates in.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Refused credentials are counted, and told to the log without flooding it (20 §5.3).
+//! Refused credentials are counted, and told to the log without flooding it.
 
 use std::time::Duration;
 

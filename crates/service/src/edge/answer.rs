@@ -1,4 +1,4 @@
-//! Answers the edge writes itself, and the marks on every answer (spec 10 §2.3, 2.4).
+//! Answers the edge writes itself, and the marks on every answer.
 
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};

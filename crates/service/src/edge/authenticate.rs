@@ -1,4 +1,4 @@
-//! Who is calling, before a byte of the body is read (spec 10 §3.3 step 3).
+//! Who is calling, before a byte of the body is read.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;

@@ -1,24 +1,24 @@
 //! One connection's clocks, and how it ends.
 //!
 //! The HTTP library's own header timeout also counts the time between two requests, so the clocks are kept here: the
-//! I/O wrapper notes when the first byte of a request arrives, an [`Exchange`] notes when a request begins and its answer
+//! I/O wrapper ([`super::stream`]) notes when the first byte of a request arrives, an [`Exchange`] notes when a request begins and its answer
 //! has been handed over, and the driver closes the connection when the clock that is running has run out. On the usual
 //! path no timer is touched: a clock is only re-armed when it would ring too late.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use http::Version;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The clocks of one listener (spec 10 §2.1, 20 §9.3).
+/// The clocks of one listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// From accept, or a request's first byte, to the end of its header block.
@@ -51,6 +51,10 @@ impl Timeouts {
     };
 }
 
+/// Answers an HTTP/2 peer gets before it has named itself as a caller we know, on one connection. A peer may leave answers
+/// unread, so this, and not the number of streams, bounds what a stranger makes us hold.
+const STRANGER_ANSWERS: u32 = 16;
+
 /// What one connection's parts know of each other.
 #[derive(Clone, Debug)]
 pub struct Connection(Arc<Shared>);
@@ -60,6 +64,10 @@ struct Shared {
     timeouts: Timeouts,
     /// Set when an answer went out before the end of a body: the peer may still be sending.
     linger: AtomicBool,
+    /// Set with the first request whose caller is known.
+    known: AtomicBool,
+    /// Told when a stranger has had its share of answers.
+    enough: Notify,
     clocks: Mutex<Clocks>,
 }
 
@@ -68,13 +76,40 @@ struct Clocks {
     /// While no exchange is open: whether a request's header block has begun, and since when this has been so.
     in_header: bool,
     since: Instant,
-    /// Begin of each open exchange; one on HTTP/1, up to the stream limit on HTTP/2.
-    open: Vec<(u64, Instant)>,
+    /// The open exchanges: one on HTTP/1, up to the stream limit on HTTP/2.
+    open: Vec<Open>,
     next: u64,
     /// Begin of the last exchange, for bytes still being written after it has ended.
     last_begin: Instant,
     write_blocked: bool,
     http2: bool,
+    /// Answers to a peer on HTTP/2 that no caller is known of.
+    strangers: u32,
+    /// When such a peer had had its share.
+    enough_since: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Open {
+    id: u64,
+    begin: Instant,
+    /// HTTP/1.1 alone knows interim answers.
+    interim: bool,
+    whole: bool,
+    answered: bool,
+}
+
+/// What an HTTP/1 peer that has ended its side may still be waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// Nothing: it is gone, or it speaks a version in which it cannot be asked.
+    Nothing,
+    /// It has cut off its own request.
+    Unsent,
+    /// An answer that is being made.
+    Answer,
+    /// An answer that is being written.
+    Rest,
 }
 
 impl Connection {
@@ -89,16 +124,20 @@ impl Connection {
             last_begin: now,
             write_blocked: false,
             http2: false,
+            strangers: 0,
+            enough_since: None,
         };
         Self(Arc::new(Shared {
             timeouts,
             linger: AtomicBool::new(false),
+            known: AtomicBool::new(false),
+            enough: Notify::new(),
             clocks: Mutex::new(clocks),
         }))
     }
 
     /// A request's header block is complete. Its body is due by the returned exchange's deadline.
-    pub(super) fn begin(&self, http2: bool) -> Exchange {
+    pub(super) fn begin(&self, version: Version) -> Exchange {
         let now = Instant::now();
         let mut clocks = self.0.clocks.lock();
         let header_began = if clocks.in_header && clocks.open.is_empty() {
@@ -108,10 +147,16 @@ impl Connection {
         };
         let id = clocks.next;
         clocks.next += 1;
-        clocks.open.push((id, now));
+        clocks.open.push(Open {
+            id,
+            begin: now,
+            interim: version == Version::HTTP_11,
+            whole: false,
+            answered: false,
+        });
         clocks.in_header = false;
         clocks.last_begin = now;
-        clocks.http2 |= http2;
+        clocks.http2 |= version == Version::HTTP_2;
         drop(clocks);
         Exchange {
             connection: self.clone(),
@@ -128,15 +173,66 @@ impl Connection {
     fn due(&self) -> Instant {
         let clocks = self.0.clocks.lock();
         let timeouts = &self.0.timeouts;
-        match clocks.open.iter().map(|(_, begin)| *begin).min() {
+        let due = match clocks.open.iter().map(|open| open.begin).min() {
             Some(oldest) => oldest + timeouts.write,
             None if clocks.write_blocked => clocks.last_begin + timeouts.write,
             None if clocks.in_header => clocks.since + timeouts.header,
             None => clocks.since + timeouts.idle,
+        };
+        match clocks.enough_since {
+            Some(since) => due.min(since + timeouts.request),
+            None => due,
         }
     }
 
-    fn bytes_arrived(&self) {
+    /// The peer has shown that it is a caller we know: it may leave as many answers open as there are streams.
+    pub(super) fn caller_known(&self) {
+        self.0.known.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one more answer may go out. A stranger on HTTP/2 gets a number of them; with the last the connection takes no
+    /// more requests, and has as long as a request may take to end.
+    pub(super) fn may_answer(&self) -> bool {
+        if self.0.known.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut clocks = self.0.clocks.lock();
+        if !clocks.http2 {
+            return true;
+        }
+        clocks.strangers = clocks.strangers.saturating_add(1);
+        if clocks.strangers == STRANGER_ANSWERS {
+            clocks.enough_since = Some(Instant::now());
+            self.0.enough.notify_one();
+        }
+        clocks.strangers <= STRANGER_ANSWERS
+    }
+
+    /// What a peer that has ended its side may be waiting for. `unflushed`: bytes of an answer have not left yet.
+    pub(super) fn waiting(&self, unflushed: bool) -> Waiting {
+        let clocks = self.0.clocks.lock();
+        match clocks.open.first() {
+            // HTTP/2 ends requests by itself; who ends the connection beneath it is gone.
+            _ if clocks.http2 => Waiting::Nothing,
+            Some(open) if open.answered => Waiting::Rest,
+            Some(open) if open.interim && open.whole => Waiting::Answer,
+            Some(open) if open.interim => Waiting::Unsent,
+            None if unflushed => Waiting::Rest,
+            _ => Waiting::Nothing,
+        }
+    }
+
+    /// Whether the last write found no room.
+    pub(super) fn is_write_blocked(&self) -> bool {
+        self.0.clocks.lock().write_blocked
+    }
+
+    /// How much longer the stream is to be read before it is closed, if at all.
+    pub(super) fn linger(&self) -> Option<Duration> {
+        self.0.linger.load(Ordering::Relaxed).then_some(self.0.timeouts.linger)
+    }
+
+    pub(super) fn bytes_arrived(&self) {
         let mut clocks = self.0.clocks.lock();
         if !clocks.in_header && !clocks.http2 && clocks.open.is_empty() {
             clocks.in_header = true;
@@ -144,7 +240,7 @@ impl Connection {
         }
     }
 
-    fn write_blocked(&self, blocked: bool) {
+    pub(super) fn write_blocked(&self, blocked: bool) {
         self.0.clocks.lock().write_blocked = blocked;
     }
 
@@ -157,11 +253,14 @@ impl Connection {
     ) -> End {
         let mut serving = pin!(serving);
         let mut stopped = pin!(stop.cancelled());
+        let mut enough = pin!(self.0.enough.notified());
+        let mut had_enough = false;
         let mut forced = pin!(force.cancelled());
         let mut clock = pin!(tokio::time::sleep_until(self.due().into()));
         let mut stopping = false;
         poll_fn(|cx| {
-            if !stopping && stopped.as_mut().poll(cx).is_ready() {
+            had_enough = had_enough || enough.as_mut().poll(cx).is_ready();
+            if !stopping && (had_enough || stopped.as_mut().poll(cx).is_ready()) {
                 stopping = true;
                 serving.as_mut().finish();
             }
@@ -224,106 +323,32 @@ impl Exchange {
     pub(super) const fn connection(&self) -> &Connection {
         &self.connection
     }
+
+    /// The request has been read to its end: from here on a peer that ends its side may still be waiting.
+    pub(super) fn request_is_whole(&self) {
+        self.change(|open| open.whole = true);
+    }
+
+    /// The answer's first bytes may go out at any moment.
+    pub(super) fn answered(&self) {
+        self.change(|open| open.answered = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Open)) {
+        let mut clocks = self.connection.0.clocks.lock();
+        if let Some(open) = clocks.open.iter_mut().find(|open| open.id == self.id) {
+            change(open);
+        }
+    }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         let mut clocks = self.connection.0.clocks.lock();
-        clocks.open.retain(|(id, _)| *id != self.id);
+        clocks.open.retain(|open| open.id != self.id);
         if clocks.open.is_empty() {
             clocks.in_header = false;
             clocks.since = Instant::now();
         }
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// A stream that tells its connection what happens on it, and that closes without cutting off its last answer.
-    pub(super) struct Wire<T> {
-        #[pin]
-        stream: T,
-        connection: Connection,
-        closing: Option<Pin<Box<Sleep>>>,
-    }
-}
-
-impl<T> Wire<T> {
-    pub(super) fn new(stream: T, connection: Connection) -> Self {
-        Self {
-            stream,
-            connection,
-            closing: None,
-        }
-    }
-}
-
-impl<T: AsyncRead> AsyncRead for Wire<T> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.project();
-        let before = buffer.filled().len();
-        ready!(this.stream.poll_read(cx, buffer))?;
-        if buffer.filled().len() > before {
-            this.connection.bytes_arrived();
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<T: AsyncRead + AsyncWrite> AsyncWrite for Wire<T> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let written = this.stream.poll_write(cx, bytes);
-        this.connection.write_blocked(written.is_pending());
-        written
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let written = this.stream.poll_write_vectored(cx, slices);
-        this.connection.write_blocked(written.is_pending());
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().stream.poll_flush(cx)
-    }
-
-    /// Ends our side. Where a body was left unread the stream is then read until the peer ends its own side or the time
-    /// is up: closing a socket with unread bytes in it would destroy the answer on its way.
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut this = self.project();
-        if this.closing.is_none() {
-            ready!(this.stream.as_mut().poll_shutdown(cx))?;
-            if !this.connection.0.linger.load(Ordering::Relaxed) {
-                return Poll::Ready(Ok(()));
-            }
-            *this.closing = Some(Box::pin(tokio::time::sleep(this.connection.0.timeouts.linger)));
-        }
-        if this
-            .closing
-            .as_mut()
-            .is_some_and(|clock| clock.as_mut().poll(cx).is_ready())
-        {
-            return Poll::Ready(Ok(()));
-        }
-        // A fast sender must not keep this task busy: after a few buffers it waits for its next turn.
-        for _ in 0..16 {
-            let mut scratch = [0; 4096];
-            let mut scratch = ReadBuf::new(&mut scratch);
-            let outcome = ready!(this.stream.as_mut().poll_read(cx, &mut scratch));
-            if outcome.is_err() || scratch.filled().is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
     }
 }

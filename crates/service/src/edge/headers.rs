@@ -1,4 +1,4 @@
-//! Step 6 of the edge, as far as headers go: method, content type, versions, timeouts, encodings (spec 10 §2.2).
+//! What the edge reads of the headers before the body: method, content type, versions, timeouts, encodings.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The site of the metrics listener: one page, and nothing else (spec 20 §9.1).
+//! The site of the metrics listener: one page, and nothing else.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The edge: everything between the socket and a decoded request.
 //!
-//! Stands before the RPC library and sees every request first, because the order of its checks is a promise (spec 10
-//! §3.3): echo, route, caller and scope, declared size, decode slot, then method, content type, versions, timeout and
+//! Stands before the RPC library and sees every request first, because the order of its checks is a promise:
+//! echo, route, caller and scope, declared size, decode slot, then method, content type, versions, timeout and
 //! encoding, and only then the body. Nothing before that last step polls the body, so a refusal never waits for one.
 //!
 //! ```text
@@ -17,6 +17,7 @@ mod headers;
 mod metrics_site;
 mod serve;
 mod slots;
+mod stream;
 
 pub use authenticate::{AuthFailure, Authenticator, Outage};
 pub use body::EdgeBody;
@@ -151,6 +152,9 @@ impl Shared {
         let id = answer::echo(request.headers());
         let (parts, body) = request.into_parts();
         let mut inbound = Inbound { body: Some(body) };
+        if !inbound.unread() {
+            exchange.request_is_whole();
+        }
         let closing_transfer = headers::foreign_transfer_coding(&parts.headers);
         let http1 = parts.version < Version::HTTP_2;
         let answered = if closing_transfer {
@@ -168,6 +172,7 @@ impl Shared {
             answer::close_after(&mut response);
             exchange.connection().expect_unread_body();
         }
+        exchange.answered();
         response.map(|body| body.ending(exchange))
     }
 
@@ -209,6 +214,7 @@ impl Shared {
         exchange: &Exchange,
     ) -> Result<Answered, Refused> {
         let principal = self.caller(&parts.headers).await?;
+        exchange.connection().caller_known();
         let Some(procedure) = procedure else {
             return Err(if self.parts.authenticator.is_open() {
                 Refused::not_found()
@@ -238,6 +244,7 @@ impl Shared {
         };
         let mut message = body::read(body, exchange.body_due()).await.map_err(Refused::body)?;
         inbound.body = None;
+        exchange.request_is_whole();
         // Connect: a body of no bytes is never decompressed.
         if form.gzip && !message.is_empty() {
             message = gunzip(&message).map_err(|fault| Refused::body(fault.into()))?;

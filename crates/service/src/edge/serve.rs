@@ -1,12 +1,11 @@
 //! A listener: accepts under its connection cap, serves HTTP/1.1 and HTTP/2 on one port, and drains.
 
-use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response, Version};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,9 +17,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::body::EdgeBody;
-use super::connection::{Connection, End, Exchange, Serves, Timeouts, Wire};
+use super::connection::{Connection, End, Exchange, Serves, Timeouts};
+use super::stream::{Transport, Wire};
 
-/// Header block, in bytes; the HTTP/2 list limit is the same (spec 10 §2.1, 20 §9.2).
+/// Header block, in bytes; the HTTP/2 list limit is the same.
 const HEADER_BYTES: usize = 32 * 1024;
 const HEADER_LIST_BYTES: u32 = 32 * 1024;
 
@@ -29,6 +29,9 @@ const MAX_HEADERS: usize = HEADER_BYTES / 4;
 
 /// Concurrent HTTP/2 streams of one connection.
 const MAX_STREAMS: u32 = 128;
+
+/// Bytes of an answer that are taken from its maker before the peer has room for them, per stream.
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Streams a peer may reset before they are handled; more ends the connection (rapid reset).
 const MAX_PENDING_RESETS: usize = 20;
@@ -54,7 +57,7 @@ pub trait Site: Clone + Send + Sync + 'static {
 pub struct Drain {
     /// Fires when no more connections and requests are to be taken.
     pub stop: CancellationToken,
-    /// How long the open requests may take from then on (spec 20 §13.1: 6 minutes).
+    /// How long the open requests may take from then on: 6 minutes.
     pub budget: Duration,
 }
 
@@ -140,14 +143,22 @@ async fn serve_connection<S: Site, T>(
     force: &CancellationToken,
 ) -> End
 where
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+    T: Transport + Send + Unpin + 'static,
 {
     let connection = Connection::accepted(timeouts);
     let wire = TokioIo::new(Wire::new(stream, connection.clone()));
     let service = service_fn(|request: Request<Incoming>| {
-        let exchange = connection.begin(request.version() == Version::HTTP_2);
+        let exchange = connection.begin(request.version());
         let answer = site.respond(request, exchange);
-        async move { Ok::<_, Infallible>(answer.await) }
+        let connection = connection.clone();
+        async move {
+            let answer = answer.await;
+            // A stranger's further streams are reset: nothing of them ran, and nothing of them is kept.
+            connection
+                .may_answer()
+                .then_some(answer)
+                .ok_or_else(|| h2::Error::from(h2::Reason::REFUSED_STREAM))
+        }
     });
     connection
         .drive(builder.serve_connection(wire, service), stop, force)
@@ -181,6 +192,7 @@ fn http_builder() -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(HEADER_LIST_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
         .max_local_error_reset_streams(MAX_ERROR_RESETS)
         .keep_alive_interval(PING_INTERVAL)

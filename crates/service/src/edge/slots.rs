@@ -1,4 +1,4 @@
-//! Decode slots: how many bodies may be held in memory before anyone's request is judged (spec 10 §3.3 step 5).
+//! Decode slots: how many bodies may be held in memory before anyone's request is judged.
 
 use std::collections::HashMap;
 use std::sync::Arc;

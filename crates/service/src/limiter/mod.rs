@@ -1,4 +1,4 @@
-//! Admission: a global slot, a slot per caller, a token per start; all or nothing and never queued (20 §8.1).
+//! Admission: a global slot, a slot per caller, a token per start; all or nothing and never queued.
 //!
 //! ```text
 //! acquire ── global slot? ── caller's slot? ── rate token? ──► Slot ── last holder dropped ──► both slots free
@@ -185,7 +185,7 @@ impl State {
 }
 
 /// One admitted call's slots: an owned guard whose drop gives both back, once. Wrap it in
-/// [`plimsoll_core::Permit`] so that a sandbox that outlives its call keeps them (20 §8.3).
+/// [`plimsoll_core::Permit`] so that a sandbox that outlives its call keeps them.
 pub struct Slot {
     limiter: Limiter,
     key: Arc<str>,

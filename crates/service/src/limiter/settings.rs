@@ -1,4 +1,4 @@
-//! The limits, and how they are read and clamped to the memory there is (20 §2.3, §8.2).
+//! The limits, and how they are read and clamped to the memory there is.
 
 use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
 

@@ -1,4 +1,4 @@
-//! The line stream on stderr: one record per line, whole lines only, one writer thread (20 §11.1, §21).
+//! The line stream on stderr: one record per line, whole lines only, one writer thread.
 //!
 //! ```text
 //! callers ── Line::send ──► bounded queue of whole lines ──► writer thread ──► one write per batch
@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 /// second of a daemon at full speed, and small beside everything else the daemon holds.
 const QUEUE_BYTES: usize = 256 * 1024;
 
-/// Longest text of an internal fault on one line, in bytes (20 §11.3).
+/// Longest text of an internal fault on one line, in bytes.
 const FAULT_TEXT_BYTES: usize = 4096;
 
 /// Ends a text that was cut at its bound.
@@ -275,6 +275,14 @@ impl<'a> Line<'a> {
             push_json(&mut self.text, value);
         }
         self.text.push(']');
+        self
+    }
+
+    /// Adds data of ours as JSON, in both forms. What cannot be written as JSON, which nothing of ours is, becomes `null`.
+    pub fn json(mut self, key: &str, value: &impl serde::Serialize) -> Self {
+        self.key(key);
+        let text = serde_json::to_string(value);
+        self.text.push_str(text.as_deref().unwrap_or("null"));
         self
     }
 

@@ -1,4 +1,4 @@
-//! The only place where an RPC error is made (spec 20 §12); a test of this module searches the crate for any other.
+//! The only place where an RPC error is made; a test of this module searches the crate for any other.
 //!
 //! | made by | mark |
 //! |---|---|

@@ -31,7 +31,10 @@ pub(super) struct GrpcDispatcher {
 
 /// The call, from the edge through the library to the dispatcher. Taken once.
 #[derive(Clone)]
-struct Carried(Arc<Mutex<Option<Call>>>);
+struct Carried {
+    call: Arc<Mutex<Option<Call>>>,
+    flags_are_known: bool,
+}
 
 pub(super) fn service(dispatcher: GrpcDispatcher) -> ConnectRpcService<GrpcDispatcher> {
     let limits = Limits::default()
@@ -44,6 +47,21 @@ pub(super) fn service(dispatcher: GrpcDispatcher) -> ConnectRpcService<GrpcDispa
         .with_compression_policy(CompressionPolicy::disabled())
 }
 
+/// Whether every envelope's flag byte is 0 or 1 (compressed): the others are reserved, and a reader that passed over them
+/// would take a message for something it is not.
+fn flags_are_known(body: &[u8]) -> bool {
+    let mut rest = body;
+    while let Some((head, after)) = rest.split_first_chunk::<ENVELOPE_BYTES>() {
+        let [flags, length @ ..] = *head;
+        if flags > 1 {
+            return false;
+        }
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        rest = after.get(length..).unwrap_or_default();
+    }
+    true
+}
+
 /// Answers one gRPC or gRPC-Web request whose body has been read.
 pub(super) async fn answer(
     mut service: ConnectRpcService<GrpcDispatcher>,
@@ -51,10 +69,12 @@ pub(super) async fn answer(
     body: Bytes,
     call: Call,
 ) -> Response<ConnectRpcBody> {
+    let carried = Carried {
+        call: Arc::new(Mutex::new(Some(call))),
+        flags_are_known: flags_are_known(&body),
+    };
     let mut request = Request::from_parts(parts, Full::new(body));
-    request
-        .extensions_mut()
-        .insert(Carried(Arc::new(Mutex::new(Some(call)))));
+    request.extensions_mut().insert(carried);
     match service.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},
@@ -81,11 +101,15 @@ impl Dispatcher for GrpcDispatcher {
     }
 
     fn call_unary(&self, path: &str, ctx: RequestContext, request: Payload, format: CodecFormat) -> UnaryResult {
-        let call = ctx
-            .extensions()
-            .get::<Carried>()
-            .and_then(|carried| carried.0.lock().take());
-        let Some(call) = call else {
+        let carried = ctx.extensions().get::<Carried>();
+        if carried.is_some_and(|carried| !carried.flags_are_known) {
+            let error = connect_error(&before_handler(
+                Code::InvalidArgument,
+                "a frame's flag byte is neither 0 nor 1 (compressed); the others are reserved",
+            ));
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        let Some(call) = carried.and_then(|carried| carried.call.lock().take()) else {
             let error = Self::unsupported(path);
             return Box::pin(std::future::ready(Err(error)));
         };

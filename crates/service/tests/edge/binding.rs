@@ -53,10 +53,9 @@ async fn a_run_is_answered_in_the_requests_codec() {
     assert_eq!(reply.json()["javascript"]["stdout"], "NDIK");
     let message = plimsoll_wire::pb::RunRequest::from(plimsoll_core::RunRequest::javascript("1"));
     let body = plimsoll_wire::to_binary(&message);
-    let mut request = head("Run", &[("content-type", "application/proto")]).into_bytes();
-    request.extend(format!("content-length: {}\r\n\r\n", body.len()).into_bytes());
-    request.extend(body);
-    let reply = server.ask(request).await;
+    let reply = server
+        .ask(post_bytes("Run", &[("content-type", "application/proto")], &body))
+        .await;
     assert_eq!(
         (reply.status, reply.header("content-type")),
         (200, Some("application/proto"))

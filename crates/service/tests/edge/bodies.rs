@@ -1,6 +1,5 @@
 //! Bodies: held back, too large, compressed, and the slots that bound them.
 
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Reason;
@@ -118,14 +117,10 @@ async fn a_body_over_8_mib_is_refused_however_it_comes_and_one_of_8_mib_is_read(
 
 #[tokio::test]
 async fn a_body_that_does_not_come_in_time_is_refused_and_nothing_runs() {
-    let timeouts = Timeouts {
+    let server = Setup::with_timeouts(Timeouts {
         request: Duration::from_millis(300),
         ..Timeouts::RPC
-    };
-    let server = Setup {
-        timeouts,
-        ..Setup::default()
-    }
+    })
     .start()
     .await;
     let body = snippet("1");
@@ -147,14 +142,10 @@ async fn a_body_that_does_not_come_in_time_is_refused_and_nothing_runs() {
 
 #[tokio::test]
 async fn the_time_for_a_body_counts_from_the_first_byte_of_its_request() {
-    let timeouts = Timeouts {
+    let server = Setup::with_timeouts(Timeouts {
         request: Duration::from_millis(600),
         ..Timeouts::RPC
-    };
-    let server = Setup {
-        timeouts,
-        ..Setup::default()
-    }
+    })
     .start()
     .await;
     let mut wire = server.connect().await;
@@ -170,17 +161,10 @@ async fn the_time_for_a_body_counts_from_the_first_byte_of_its_request() {
     assert!(start.elapsed() < Duration::from_millis(400), "{:?}", start.elapsed());
 }
 
-fn gzip(content: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(content).unwrap();
-    encoder.finish().unwrap()
-}
-
 async fn encoded(server: &Server, encoding: &str, body: &[u8]) -> Reply {
-    let mut request = head("Describe", &[JSON, ("content-encoding", encoding)]).into_bytes();
-    request.extend(format!("content-length: {}\r\n\r\n", body.len()).into_bytes());
-    request.extend(body);
-    server.ask(request).await
+    server
+        .ask(post_bytes("Describe", &[JSON, ("content-encoding", encoding)], body))
+        .await
 }
 
 #[tokio::test]
@@ -229,7 +213,7 @@ async fn half_sent_bodies_of_one_caller_take_no_slot_from_another() {
     let mut held = server.connect().await;
     held.send(format!("{}{LENGTH}", head("Run", &[JSON, ALICE]))).await;
     eventually("the slot is taken", || {
-        page(&server).contains("plimsoll_decode_slots_in_use 1\n")
+        server.page().contains("plimsoll_decode_slots_in_use 1\n")
     })
     .await;
     let reply = server.ask(post_with("Describe", &[JSON, ALICE], "{}")).await;
@@ -244,14 +228,14 @@ async fn half_sent_bodies_of_one_caller_take_no_slot_from_another() {
     );
     assert_eq!(reply.all("plimsoll-request-id"), [ID]);
     assert_eq!(server.ask(post_with("Describe", &[JSON, BOB], "{}")).await.status, 200);
-    let page_now = page(&server);
+    let page_now = server.page();
     assert!(
         page_now.contains(r#"plimsoll_refused_total{reason="capacity",code="resource_exhausted"} 1"#),
         "{page_now}"
     );
     drop(held);
     eventually("the slot is given back", || {
-        page(&server).contains("plimsoll_decode_slots_in_use 0\n")
+        server.page().contains("plimsoll_decode_slots_in_use 0\n")
     })
     .await;
     assert_eq!(
@@ -277,13 +261,4 @@ async fn a_running_call_holds_no_slot() {
     );
     server.fake.release.notify_one();
     assert_eq!(first.reply().await.status, 200);
-}
-
-fn page(server: &Server) -> String {
-    server.metrics.render(&plimsoll_service::metrics::Readings {
-        in_flight: 0,
-        proven: plimsoll_core::Isolation::None,
-        current: plimsoll_core::Isolation::None,
-        log_write_errors: 0,
-    })
 }

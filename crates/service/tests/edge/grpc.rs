@@ -203,6 +203,29 @@ async fn an_undecodable_message_is_marked_in_the_header_under_200() {
 }
 
 #[tokio::test]
+async fn a_frame_with_a_reserved_flag_is_malformed() {
+    let server = Server::open().await;
+    for kind in KINDS {
+        // 0x02 and 0x04 mean nothing, 0x80 is the trailers of a gRPC-Web answer; with 0x01 the message is compressed too.
+        for flags in [0x02_u8, 0x03, 0x04, 0x40, 0x80] {
+            let mut framed = envelope(&run(""));
+            framed[0] = flags;
+            let called = call(&server, "Run", kind, &[], framed).await;
+            assert_eq!(
+                (called.status, called.header("plimsoll-not-dispatched")),
+                (200, Some("request")),
+                "{kind} {flags:#x}"
+            );
+            assert!(
+                matches!(called.grpc_status().0.as_deref(), Some("3" | "12" | "13")),
+                "{kind} {flags:#x}"
+            );
+        }
+    }
+    assert_eq!(server.runs(), 0);
+}
+
+#[tokio::test]
 async fn a_deadline_of_grpc_is_the_handlers_to_keep() {
     let server = Server::open().await;
     let called = call(
@@ -257,25 +280,19 @@ async fn a_passed_deadline_of_grpc_does_not_take_the_answer_from_the_handler() {
 
 #[tokio::test]
 async fn a_compressed_message_is_one_gzip_member() {
-    use std::io::Write as _;
     let server = Server::open().await;
-    let compress = |content: &[u8]| {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(content).unwrap();
-        encoder.finish().unwrap()
-    };
     let flagged = |message: &[u8]| {
         let mut framed = envelope(message);
         framed[0] = 1;
         framed
     };
-    let gzip = [("grpc-encoding", "gzip")];
-    let called = call(&server, "Run", "application/grpc", &gzip, flagged(&compress(&run("")))).await;
+    let encoding = [("grpc-encoding", "gzip")];
+    let called = call(&server, "Run", "application/grpc", &encoding, flagged(&gzip(&run("")))).await;
     assert_eq!(called.grpc_status().0.as_deref(), Some("0"));
-    let two = [compress(&run("")), compress(b"")].concat();
-    let bomb = compress(&vec![0; 16 * 1024 * 1024]);
+    let two = [gzip(&run("")), gzip(b"")].concat();
+    let bomb = gzip(&vec![0; 16 * 1024 * 1024]);
     for (body, status) in [(two, "3"), (bomb, "8")] {
-        let called = call(&server, "Run", "application/grpc", &gzip, flagged(&body)).await;
+        let called = call(&server, "Run", "application/grpc", &encoding, flagged(&body)).await;
         assert_eq!(called.grpc_status().0.as_deref(), Some(status));
         assert_eq!(called.header("plimsoll-not-dispatched"), Some("request"));
     }

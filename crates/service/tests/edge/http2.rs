@@ -4,20 +4,41 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::client::SendRequest;
+use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request, Response, StatusCode};
+use plimsoll_service::edge::Timeouts;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 use crate::support::*;
 
 async fn connect(server: &Server) -> SendRequest<Bytes> {
+    connect_with(server, 65_535).await.0
+}
+
+/// A connection whose answers may be this long before they have been read, and the task that ends with it.
+async fn connect_with(server: &Server, window: u32) -> (SendRequest<Bytes>, JoinHandle<Result<(), h2::Error>>) {
     let stream = TcpStream::connect(server.address).await.unwrap();
-    let (client, connection) = h2::client::handshake(stream).await.unwrap();
-    tokio::spawn(async move {
-        let _ = connection.await;
-    });
-    client.ready().await.unwrap()
+    let (client, connection) = h2::client::Builder::new()
+        .initial_window_size(window)
+        .handshake(stream)
+        .await
+        .unwrap();
+    let serving = tokio::spawn(connection);
+    (client.ready().await.unwrap(), serving)
+}
+
+/// Sends a Describe whose body is complete.
+fn describe(client: &mut SendRequest<Bytes>, token: Option<&str>) -> ResponseFuture {
+    let mut asked = request("Describe");
+    if let Some(token) = token {
+        let value = format!("Bearer {token}").parse().unwrap();
+        asked.headers_mut().insert("authorization", value);
+    }
+    let (response, mut body) = client.send_request(asked, false).unwrap();
+    body.send_data(Bytes::from_static(b"{}"), true).unwrap();
+    response
 }
 
 fn request(procedure: &str) -> Request<()> {
@@ -71,12 +92,7 @@ async fn a_refusal_before_the_end_of_the_body_is_complete_and_then_resets_the_st
     let reset = tokio::time::timeout(Duration::from_secs(2), poll_fn(|cx| stream.poll_reset(cx))).await;
     assert_eq!(reset.expect("reset within 2 s").unwrap(), Reason::NO_ERROR);
     // The connection serves the next stream.
-    let mut next = request("Describe");
-    next.headers_mut()
-        .insert("authorization", "Bearer alice-token".parse().unwrap());
-    let (response, mut stream) = client.send_request(next, false).unwrap();
-    stream.send_data(Bytes::from_static(b"{}"), true).unwrap();
-    assert_eq!(response.await.unwrap().status(), 200);
+    assert_eq!(describe(&mut client, Some("alice-token")).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
@@ -108,26 +124,86 @@ async fn a_reset_stream_cancels_its_run_and_leaves_the_others_alone() {
         fake.cancelled.load(std::sync::atomic::Ordering::SeqCst) == 1
     })
     .await;
-    let (response, mut stream) = client.send_request(request("Describe"), false).unwrap();
-    stream.send_data(Bytes::from_static(b"{}"), true).unwrap();
-    assert_eq!(response.await.unwrap().status(), 200);
+    assert_eq!(describe(&mut client, None).await.unwrap().status(), 200);
 }
 
 #[tokio::test]
 async fn one_connection_has_at_most_128_streams() {
     let server = Server::open().await;
-    let stream = TcpStream::connect(server.address).await.unwrap();
-    let (client, mut connection) = h2::client::handshake(stream).await.unwrap();
-    let mut client = client.ready().await.unwrap();
-    let pings = connection.ping_pong();
-    tokio::spawn(async move {
-        let _ = connection.await;
-    });
-    drop(pings);
-    let (response, mut stream) = client.send_request(request("Describe"), false).unwrap();
-    stream.send_data(Bytes::from_static(b"{}"), true).unwrap();
-    assert_eq!(response.await.unwrap().status(), 200);
+    let mut client = connect(&server).await;
+    assert_eq!(describe(&mut client, None).await.unwrap().status(), 200);
     assert_eq!(client.current_max_send_streams(), 128);
+}
+
+/// What became of 128 requests that were sent together on one connection, and whether it takes more.
+async fn burst(server: &Server, token: Option<&str>, window: u32) -> (usize, usize, bool) {
+    let (mut client, _) = connect_with(server, window).await;
+    let sent: Vec<_> = (0..128).map(|_| describe(&mut client, token)).collect();
+    let (mut answered, mut reset, mut held) = (0, 0, Vec::new());
+    for response in sent {
+        match response.await {
+            Ok(response) => {
+                answered += 1;
+                held.push(response);
+            }
+            Err(error) if error.reason() == Some(Reason::REFUSED_STREAM) => reset += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    drop(held);
+    // The end is announced one round trip ahead.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let open = match client.ready().await {
+        Ok(mut client) => match client.send_request(request("Describe"), true) {
+            Ok((response, _)) => response.await.is_ok(),
+            Err(_) => false,
+        },
+        Err(_) => false,
+    };
+    (answered, reset, open)
+}
+
+#[tokio::test]
+async fn a_stranger_gets_16_answers_on_a_connection_and_a_known_caller_as_many_as_there_are_streams() {
+    let server = Setup::with_tokens().start().await;
+    for window in [0, 1, 65_535] {
+        assert_eq!(burst(&server, None, window).await, (16, 112, false), "window {window}");
+        assert_eq!(
+            burst(&server, Some("nobodys"), window).await,
+            (16, 112, false),
+            "window {window}"
+        );
+    }
+    let many = Setup {
+        max_concurrent: 128,
+        ..Setup::with_tokens()
+    }
+    .start()
+    .await;
+    assert_eq!(burst(&many, Some("alice-token"), 65_535).await, (128, 0, true));
+}
+
+#[tokio::test]
+async fn a_stranger_that_leaves_its_answers_unread_is_not_kept() {
+    let server = Setup {
+        timeouts: Timeouts {
+            request: Duration::from_millis(500),
+            ..Timeouts::RPC
+        },
+        ..Setup::with_tokens()
+    }
+    .start()
+    .await;
+    let (mut client, ended) = connect_with(&server, 0).await;
+    let mut held = Vec::new();
+    for _ in 0..16 {
+        held.push(describe(&mut client, None).await.unwrap());
+    }
+    tokio::time::timeout(Duration::from_secs(3), ended)
+        .await
+        .expect("the connection ends")
+        .unwrap()
+        .ok();
 }
 
 #[tokio::test]

@@ -19,12 +19,7 @@ fn quick() -> Timeouts {
 
 #[tokio::test]
 async fn headers_that_do_not_come_in_time_end_the_connection() {
-    let server = Setup {
-        timeouts: quick(),
-        ..Setup::default()
-    }
-    .start()
-    .await;
+    let server = Setup::with_timeouts(quick()).start().await;
     for sent in [
         "",
         "POST /x HTTP/1.1\r\nhost: a\r\n",
@@ -53,12 +48,7 @@ async fn headers_that_do_not_come_in_time_end_the_connection() {
 
 #[tokio::test]
 async fn an_idle_connection_lives_for_its_own_time_and_its_next_header_for_the_headers() {
-    let server = Setup {
-        timeouts: quick(),
-        ..Setup::default()
-    }
-    .start()
-    .await;
+    let server = Setup::with_timeouts(quick()).start().await;
     let mut wire = server.connect().await;
     wire.send(post("Describe", "{}")).await;
     wire.reply().await;
@@ -83,14 +73,10 @@ async fn an_idle_connection_lives_for_its_own_time_and_its_next_header_for_the_h
 
 #[tokio::test]
 async fn a_run_longer_than_the_idle_time_is_answered_and_one_longer_than_the_write_time_is_not() {
-    let timeouts = Timeouts {
+    let server = Setup::with_timeouts(Timeouts {
         write: Duration::from_secs(2),
         ..quick()
-    };
-    let server = Setup {
-        timeouts,
-        ..Setup::default()
-    }
+    })
     .start()
     .await;
     let mut wire = server.connect().await;
@@ -108,6 +94,82 @@ async fn a_run_longer_than_the_idle_time_is_answered_and_one_longer_than_the_wri
     })
     .await;
     assert_eq!(Timeouts::RPC.write, Duration::from_secs(360));
+}
+
+#[tokio::test]
+async fn a_caller_that_ends_its_side_after_the_whole_request_gets_its_answer() {
+    use tokio::io::AsyncWriteExt as _;
+    let server = Server::open().await;
+    // One that is answered at once, and one that waits long enough to be asked whether it is still there.
+    for wait in [Duration::ZERO, Duration::from_millis(400)] {
+        let before = server.runs();
+        let mut wire = server.connect().await;
+        let code = if wait.is_zero() { "1" } else { "wait" };
+        wire.send(post("Run", &snippet(code))).await;
+        wire.stream.shutdown().await.unwrap();
+        server.running(before + 1).await;
+        tokio::time::sleep(wait).await;
+        server.fake.release.notify_one();
+        let mut reply = wire.reply().await;
+        if reply.status == 100 {
+            assert!(!wait.is_zero() && reply.headers.is_empty(), "{reply:?}");
+            reply = wire.reply().await;
+        }
+        assert_eq!(reply.status, 200, "{wait:?}");
+        wire.closed().await;
+    }
+    assert_eq!(server.fake.cancelled.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_long_answer_reaches_a_caller_that_ended_its_side() {
+    use tokio::io::AsyncWriteExt as _;
+    let server = Server::open().await;
+    let mut wire = server.connect().await;
+    wire.send(post("Run", &snippet("long"))).await;
+    wire.stream.shutdown().await.unwrap();
+    server.running(1).await;
+    // The answer does not fit the socket's buffers, so most of it is written after the caller's end was seen.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut reply = wire.reply().await;
+    if reply.status == 100 {
+        reply = wire.reply().await;
+    }
+    assert_eq!((reply.status, reply.body.len() > 16 * 1024 * 1024), (200, true));
+}
+
+#[tokio::test]
+async fn a_caller_that_is_gone_cancels_its_run_however_it_went() {
+    use tokio::io::AsyncWriteExt as _;
+    let server = Server::open().await;
+    for (count, ends_its_side_first) in [(1, false), (2, true)] {
+        let mut wire = server.connect().await;
+        wire.send(post("Run", &snippet("wait"))).await;
+        server.running(count).await;
+        if ends_its_side_first {
+            wire.stream.shutdown().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        drop(wire);
+        let left = Instant::now();
+        eventually("the run is cancelled", || {
+            server.fake.cancelled.load(Ordering::SeqCst) == count
+        })
+        .await;
+        assert!(left.elapsed() < Duration::from_secs(1), "{:?}", left.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_request_cut_off_by_its_caller_is_not_waited_for() {
+    use tokio::io::AsyncWriteExt as _;
+    let server = Server::open().await;
+    let mut wire = server.connect().await;
+    wire.send(format!("{}content-length: 100\r\n\r\n{{}}", head("Run", &[JSON])))
+        .await;
+    wire.stream.shutdown().await.unwrap();
+    assert!(wire.closed().await < Duration::from_secs(1));
+    assert_eq!(server.runs(), 0);
 }
 
 #[tokio::test]

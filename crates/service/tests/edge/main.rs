@@ -1,5 +1,5 @@
-//! The edge over real sockets, with a handler that runs nothing: the server's rows of spec 10 "Transport and binding" and
-//! of spec 20 §22 "Authentication and HTTP".
+//! The edge over real sockets, with a handler that runs nothing: transport, binding,
+//! authentication and HTTP.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
 //! A daemon's edge without a daemon, and a client that writes bytes.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +18,7 @@ use plimsoll_service::edge::{
     AuthFailure, Authenticator, Drain, Drained, Edge, EdgeParts, Outage, Ready, Timeouts, serve,
 };
 use plimsoll_service::handler::{CallContext, Handler};
-use plimsoll_service::metrics::Metrics;
+use plimsoll_service::metrics::{Metrics, Readings};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -96,7 +97,11 @@ impl Handler for FakeHandler {
                 _ => {}
             }
             let result = JavaScriptResult {
-                stdout: b"42\n".to_vec(),
+                stdout: if code == "long" {
+                    vec![b'.'; 16 * 1024 * 1024]
+                } else {
+                    b"42\n".to_vec()
+                },
                 ..Default::default()
             };
             Ok(Answer {
@@ -196,6 +201,14 @@ impl Setup {
         }
     }
 
+    /// With clocks of the test's own.
+    pub(crate) fn with_timeouts(timeouts: Timeouts) -> Self {
+        Self {
+            timeouts,
+            ..Self::default()
+        }
+    }
+
     pub(crate) async fn start(self) -> Server {
         let handler = FakeHandler::default();
         let (ready, metrics) = (Arc::new(AtomicUsize::new(1)), Arc::new(Metrics::default()));
@@ -263,6 +276,16 @@ impl Server {
 
     pub(crate) fn runs(&self) -> usize {
         self.fake.runs.load(Ordering::SeqCst)
+    }
+
+    /// The metrics page of this moment.
+    pub(crate) fn page(&self) -> String {
+        self.metrics.render(&Readings {
+            in_flight: 0,
+            proven: Isolation::None,
+            current: Isolation::None,
+            log_write_errors: 0,
+        })
     }
 
     /// Waits until `count` runs have begun.
@@ -419,6 +442,21 @@ pub(crate) fn post_with(procedure: &str, headers: &[(&str, &str)], body: &str) -
     let length = body.len();
     let head = head(procedure, headers);
     format!("{head}content-length: {length}\r\n\r\n{body}")
+}
+
+/// The same with a body that is no text.
+pub(crate) fn post_bytes(procedure: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut request = head(procedure, headers).into_bytes();
+    request.extend(format!("content-length: {}\r\n\r\n", body.len()).into_bytes());
+    request.extend(body);
+    request
+}
+
+/// One gzip member.
+pub(crate) fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
 }
 
 /// The head of a POST without its last line.

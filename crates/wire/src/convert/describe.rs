@@ -1,4 +1,4 @@
-//! What a daemon states about itself (spec 10 §6).
+//! What a daemon states about itself.
 
 use plimsoll_core::limits::{MAX_TIMEOUT_MS, PROTOCOL};
 use plimsoll_core::{Evidence, PayloadEnvironment, Resources};

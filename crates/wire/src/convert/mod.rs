@@ -39,7 +39,7 @@ pub fn to_binary<M: buffa::Message>(message: &M) -> Vec<u8> {
 /// A run request from a JSON body.
 ///
 /// # Errors
-/// The rule of spec 10 §2.2 the body breaks.
+/// The rule of the strict scanner the body breaks.
 pub fn decode_run_json(body: &[u8]) -> Result<RunRequest, JsonError> {
     from_json::<pb::RunRequest>(body).map(Into::into)
 }

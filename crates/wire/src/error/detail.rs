@@ -1,4 +1,4 @@
-//! Details by hand: a detail that is not exactly what it should be states nothing (spec 10, table "Detail decoding").
+//! Details by hand: a detail that is not exactly what it should be states nothing.
 //!
 //! The generated decoder is not used here because it is more forgiving in places (it accepts a known field of another
 //! wire type as unknown) and less in others; what a mark says must not depend on a library's taste.

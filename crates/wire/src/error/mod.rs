@@ -1,4 +1,4 @@
-//! Error answers: how a failure becomes bytes, and how bytes become what a client may believe (spec 10 §2.3, 70 §1.5).
+//! Error answers: how a failure becomes bytes, and how bytes become what a client may believe.
 
 mod answer;
 mod detail;

@@ -16,7 +16,7 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, ANY_PA
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, ANY_PADDING);
 
 /// What an answer other than 200 states. Whether any of it may be believed beyond code and message is the caller's to
-/// decide: only a bound answer's mark counts (spec 10 §2.4).
+/// decide: only a bound answer's mark counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemoteError {
     /// The code of the body, or the one its HTTP status stands for.
@@ -85,7 +85,7 @@ impl RemoteError {
     }
 }
 
-/// Reading a status without a usable Connect body (spec 10 §2.3).
+/// Reading a status without a usable Connect body.
 const fn code_of_status(status: u16) -> Code {
     match status {
         400 => Code::Internal,

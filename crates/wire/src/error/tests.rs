@@ -131,7 +131,7 @@ fn an_unanswered_call_reads_back_and_a_broken_one_states_nothing() {
     );
 }
 
-/// The published vector of spec 10, "Session chain", call 2.
+/// A known record: the second call of a session's chain.
 #[test]
 fn the_unanswered_call_of_the_golden_session_encodes_to_its_published_bytes() {
     use sha2::{Digest as _, Sha256};

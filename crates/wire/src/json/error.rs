@@ -22,7 +22,7 @@ fn field_prefix(field: &str) -> String {
     }
 }
 
-/// One rule of the strict scanner (spec 10 §2.2).
+/// One rule of the strict scanner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// Zero bytes are no JSON object.

@@ -1,4 +1,4 @@
-//! ProtoJSON, both directions (spec 10 §2.2).
+//! ProtoJSON, both directions.
 //!
 //! Reading is two steps. [`scan`] walks the bytes strictly: duplicate names with a field's two spellings folded, lone
 //! surrogates, nesting, marks, trailing data, and for known fields the kind of every value. Only then does the generated

@@ -1,4 +1,4 @@
-//! The strict pass over a JSON body, before the protobuf layer sees it (spec 10 §2.2, row "scanner").
+//! The strict pass over a JSON body, before the protobuf layer sees it.
 //!
 //! One walk without recursion. It allocates only for names the schema does not know and for strings with escapes in
 //! names; a usual request allocates nothing. Strings are skipped eight bytes at a time.
@@ -64,7 +64,7 @@ struct Scanner<'a> {
 /// Walks a body strictly as a message and returns it as text.
 ///
 /// # Errors
-/// The first rule of spec 10 §2.2 that the body breaks.
+/// The first rule that the body breaks.
 pub fn scan(body: &[u8], root: MessageId) -> Result<&str, ScanError> {
     let plain = |at, problem| ScanError {
         at,

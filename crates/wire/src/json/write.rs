@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-/// Compact JSON, except that negative zero is written `-0` (spec 10 §2.2).
+/// Compact JSON, except that negative zero is written `-0`.
 struct ProtoFormatter;
 
 impl serde_json::ser::Formatter for ProtoFormatter {

@@ -1,0 +1,67 @@
+//! The words of the wire, said as the command line says them.
+
+/// Fields of a request or a client, and what somebody who types a command calls them.
+const FIELDS: [(&str, &str); 6] = [
+    ("minimum_isolation", "--floor"),
+    ("timeout_ms", "--timeout"),
+    ("javascript.code", "the program"),
+    ("grant_profile", "--grant"),
+    ("base URL", "--daemon"),
+    ("token", "PLIMSOLL_TOKEN"),
+];
+
+/// A message for people: a field it begins with has its name on the command line, and what the line says anyway ("nothing
+/// ran") is not said twice. Everything else stays as it came.
+pub(crate) fn spoken(message: &str) -> String {
+    let named = FIELDS.iter().find_map(|(field, word)| {
+        let rest = message.strip_prefix(field)?;
+        rest.starts_with([' ', ':']).then(|| format!("{word}{rest}"))
+    });
+    named
+        .unwrap_or_else(|| message.to_owned())
+        .replacen("; nothing ran", "", 1)
+}
+
+/// A number of milliseconds as people write it.
+pub(crate) fn milliseconds(ms: u64) -> String {
+    match (ms / 1000, ms % 1000) {
+        (0, rest) => format!("{rest} ms"),
+        (seconds, 0) => format!("{seconds} s"),
+        (seconds, rest) => format!("{seconds}.{} s", format!("{rest:03}").trim_end_matches('0')),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leading_field_has_its_name_on_the_command_line_and_nothing_else_changes() {
+        for (message, words) in [
+            ("javascript.code is empty; send text", "the program is empty; send text"),
+            ("timeout_ms: 7; at most 5", "--timeout: 7; at most 5"),
+            (
+                "minimum_isolation is vm, but provider wasm gives process; nothing ran. Lower the floor",
+                "--floor is vm, but provider wasm gives process. Lower the floor",
+            ),
+            ("tokens are scarce", "tokens are scarce"),
+            ("the field token is odd", "the field token is odd"),
+        ] {
+            assert_eq!(spoken(message), words);
+        }
+    }
+
+    #[test]
+    fn a_duration_has_no_more_digits_than_it_needs() {
+        for (ms, words) in [
+            (7, "7 ms"),
+            (30_000, "30 s"),
+            (1_500, "1.5 s"),
+            (61_250, "61.25 s"),
+            (2_001, "2.001 s"),
+            (10_010, "10.01 s"),
+        ] {
+            assert_eq!(milliseconds(ms), words);
+        }
+    }
+}

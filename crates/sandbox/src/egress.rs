@@ -1,0 +1,88 @@
+//! What a granted run gets before it starts and loses when it ends: its credential, inside its broker.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use plimsoll_broker::{Broker, BrokerOptions};
+use plimsoll_core::{Code, Reason, Refusal};
+use plimsoll_grants::mint;
+use tokio_util::sync::CancellationToken;
+
+use crate::dispatch::CatchUnwind;
+use crate::provider::{AdmittedCall, Sandbox};
+
+/// What surrounds a call that is about to be dispatched.
+#[derive(Clone, Debug)]
+pub struct DispatchContext {
+    /// The latest moment the call may run to, whatever its own timeout says.
+    pub deadline: Instant,
+    /// Fires when the caller has gone or the daemon is stopping.
+    pub cancelled: CancellationToken,
+    /// How the broker of a granted run reaches its API, and who is told of its calls.
+    pub broker: BrokerOptions,
+}
+
+impl DispatchContext {
+    /// Why nothing may start any more, if so.
+    pub(crate) fn over(&self) -> Option<Refusal> {
+        if self.cancelled.is_cancelled() {
+            return Some(gone());
+        }
+        (self.deadline <= Instant::now()).then(too_late)
+    }
+}
+
+/// Mints the call's credential and opens its broker; `None` for a call without a grant. Nothing of the guest runs here, so
+/// every failure is a refusal.
+///
+/// # Errors
+/// Marked `permission` when the credential cannot be issued, `capacity` when the caller or the time is gone first.
+pub(crate) async fn open(
+    sandbox: &dyn Sandbox,
+    call: &AdmittedCall,
+    context: &DispatchContext,
+) -> Result<Option<Arc<Broker>>, Refusal> {
+    let Some(selected) = call.grant() else {
+        return Ok(None);
+    };
+    let grant = selected.profile().grant();
+    let minting = mint::mint(grant, selected.subject(), sandbox.time_limit(call));
+    let deadline = tokio::time::Instant::from_std(context.deadline);
+    let credential = tokio::select! {
+        biased;
+        () = context.cancelled.cancelled() => return Err(gone()),
+        () = tokio::time::sleep_until(deadline) => return Err(too_late()),
+        // A minter may be an embedder's own; its panic is its failure, not the daemon's.
+        minted = CatchUnwind::new(minting) => match minted {
+            Ok(minted) => minted.map_err(|error| not_issued(&error))?,
+            Err(_) => return Err(not_issued(&"the minter panicked")),
+        },
+    };
+    Broker::open(grant.clone(), credential, context.broker.clone())
+        .map(Some)
+        .map_err(|error| not_issued(&error))
+}
+
+fn not_issued(cause: &dyn std::fmt::Display) -> Refusal {
+    Refusal::new(
+        Code::Internal,
+        Reason::Permission,
+        format!("the grant could not be issued, so nothing ran: {cause}"),
+    )
+}
+
+fn gone() -> Refusal {
+    Refusal::new(
+        Code::Canceled,
+        Reason::Capacity,
+        "the caller went away before the run began",
+    )
+}
+
+fn too_late() -> Refusal {
+    Refusal::new(
+        Code::DeadlineExceeded,
+        Reason::Capacity,
+        "the call's deadline passed before the run began",
+    )
+}

@@ -1,0 +1,1 @@
+console.log(`the crew: ${(await host.get("/crew")).join(", ")}`);

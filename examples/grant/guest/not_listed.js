@@ -1,0 +1,1 @@
+await host.get("/crew").catch((error) => console.log(error.message));
