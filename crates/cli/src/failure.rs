@@ -4,7 +4,7 @@
 use plimsoll_core::{Code, Fault, Reason, Refusal, RunError};
 use plimsoll_wire::ErrorAnswer;
 
-use crate::words::spoken;
+use crate::words::{spoken, visible};
 
 /// Exit code when the command line is wrong.
 pub(crate) const USAGE: u8 = 2;
@@ -128,7 +128,8 @@ impl Failure {
     }
 
     fn words(&self) -> String {
-        self.words.clone().unwrap_or_else(|| spoken(self.answer.message()))
+        let words = self.words.clone().unwrap_or_else(|| spoken(self.answer.message()));
+        visible(&words)
     }
 }
 

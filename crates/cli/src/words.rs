@@ -22,6 +22,22 @@ pub(crate) fn spoken(message: &str) -> String {
         .replacen("; nothing ran", "", 1)
 }
 
+/// The text on one line, with everything a terminal would obey instead of show spelled out: it may come from a daemon
+/// nobody vouches for.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns_direction =
+            matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns_direction || matches!(c, '\u{2028}' | '\u{2029}') {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// A number of milliseconds as people write it.
 pub(crate) fn milliseconds(ms: u64) -> String {
     match (ms / 1000, ms % 1000) {
@@ -49,6 +65,15 @@ mod tests {
         ] {
             assert_eq!(spoken(message), words);
         }
+    }
+
+    #[test]
+    fn a_text_from_elsewhere_moves_no_cursor_and_adds_no_line() {
+        assert_eq!(visible("plain \u{e9} text"), "plain \u{e9} text");
+        assert_eq!(
+            visible("\u{1b}[31mEVIL\r\nplimsoll: tier vm\u{202e}"),
+            "\\u{1b}[31mEVIL\\u{d}\\u{a}plimsoll: tier vm\\u{202e}"
+        );
     }
 
     #[test]

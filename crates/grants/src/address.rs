@@ -156,15 +156,37 @@ pub(crate) fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// An address where a cloud hands out identities to whoever asks.
+/// An address where a cloud hands out identities to whoever asks, in every form in which IPv6 carries an IPv4 address: a
+/// host may have a translator or a tunnel for any of them.
 pub(crate) fn is_metadata(address: IpAddr) -> bool {
-    match plain(address) {
-        IpAddr::V4(v4) => matches!(
-            v4.octets(),
-            [169, 254, 169, 254] | [100, 100, 100, 200] | [168, 63, 129, 16]
-        ),
-        IpAddr::V6(v6) => v6 == Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+    match address {
+        IpAddr::V4(v4) => is_metadata_v4(v4),
+        IpAddr::V6(v6) => {
+            v6 == Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254) || carried(v6).into_iter().any(is_metadata_v4)
+        }
     }
+}
+
+fn is_metadata_v4(address: Ipv4Addr) -> bool {
+    matches!(
+        address.octets(),
+        [169, 254, 169, 254] | [100, 100, 100, 200] | [168, 63, 129, 16]
+    )
+}
+
+/// Every IPv4 address an IPv6 address may carry: in its last 32 bits (mapped, compatible, translated, NAT64, ISATAP), there
+/// inverted (Teredo), and in the 32 bits after the prefix of 6to4.
+fn carried(address: Ipv6Addr) -> [Ipv4Addr; 3] {
+    let [first, high6, low6, .., high, low] = address.segments();
+    let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+    // Outside their prefixes the bits mean nothing; no usable address is lost with the few that look like these.
+    let of_6to4 = if first == 0x2002 { v4(high6, low6) } else { v4(0, 0) };
+    let of_teredo = if first == 0x2001 && high6 == 0 {
+        v4(!high, !low)
+    } else {
+        v4(0, 0)
+    };
+    [v4(high, low), of_teredo, of_6to4]
 }
 
 /// An address of the public internet, by the registries of special-purpose addresses.

@@ -241,6 +241,13 @@ fn a_listed_block_opens_itself_and_never_a_metadata_address() {
         "::ffff:169.254.169.254",
         "::ffff:168.63.129.16",
         "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::a9fe:a9fe",
+        "::169.254.169.254",
+        "::ffff:0:169.254.169.254",
+        "2002:a9fe:a9fe::",
+        "2001:0:7f00:1::5601:5601",
+        "2001:0:a9fe:a9fe::a9fe:a9fe",
+        "fe80::5efe:a9fe:a9fe",
     ] {
         let everything = blocks(&["0.0.0.0/0", "::/0"]);
         assert_eq!(

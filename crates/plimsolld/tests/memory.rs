@@ -14,7 +14,7 @@ const CONNECTIONS: u64 = 100;
 
 /// What one connection whose caller is not known may make the daemon hold (docs/operations.md): in its first moment, when
 /// all its requests are looked at together, and from then on.
-const AT_FIRST_KIB: u64 = 512;
+const AT_FIRST_KIB: u64 = 1024;
 const LASTING_KIB: u64 = 256;
 
 /// What may stay of it.

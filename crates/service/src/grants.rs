@@ -60,8 +60,7 @@ pub fn check_support(lookup: &dyn Lookup, profiles: &Profiles, evidence: &Eviden
         return Ok(());
     }
     let problem = format!(
-        "holds {} profiles, and provider {} runs nothing with a grant",
-        profiles.names().count(),
+        "holds profiles, and provider {} runs nothing with a grant",
         evidence.provider
     );
     let path = GRANTS_FILE.text(lookup)?.unwrap_or_default();

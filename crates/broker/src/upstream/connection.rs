@@ -109,7 +109,8 @@ impl Connection {
     }
 
     /// Whether another call may be made: the HTTP layer waits for one, the peer is there, and it has sent nothing that
-    /// nobody asked for. Bytes nobody asked for are never read as the answer to a later call.
+    /// nobody asked for. Bytes that are there by now are never read as the answer to a later call; over HTTP/1.1 nothing tells
+    /// those that come once it was sent from its own answer.
     pub(crate) async fn is_ready(&mut self) -> bool {
         for _ in 0..2 {
             let open = poll_fn(|cx| Poll::Ready(self.driver.poll(cx).is_pending())).await;

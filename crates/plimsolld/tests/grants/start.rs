@@ -121,7 +121,7 @@ fn profiles_without_a_provider_to_use_them_stop_the_start() {
     for arguments in [&[][..], &["check"]] {
         let run = start(arguments, &files, &[]);
         assert_eq!(run.code, Some(1), "{}{}", run.stdout, run.stderr);
-        for words in ["PLIMSOLL_GRANTS_FILE", "1 profile", "provider"] {
+        for words in ["PLIMSOLL_GRANTS_FILE", "holds profiles", "provider disabled"] {
             assert!(says(&run, words), "{words}\n{}{}", run.stdout, run.stderr);
         }
     }
