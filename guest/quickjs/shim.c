@@ -377,14 +377,14 @@ EXPORT("wizer-initialize") void initialize(void)
     prepare_kernel(global);
     add_natives(context, global);
     evaluate_entry(kernel, &plimsoll_modules[KERNEL_ENTRY]);
+    /* Who gets hold of one of its functions makes no new ones by its constructor. */
+    plimsoll_forbid_eval(kernel);
     evaluate_entry(context, &plimsoll_modules[PROGRAM_ENTRY]);
     if (rejection_count > 0) {
         JS_Throw(context, rejections[0].reason);
         fail_build(context, "the image left a rejected promise");
     }
     delete_global(context, "__native");
-    delete_global(kernel, "__native");
-    delete_global(kernel, "__program");
     JS_FreeValue(context, global);
     JS_FreeContext(compiler);
     compiler = NULL;
@@ -436,22 +436,32 @@ static void run_preludes(void)
     }
 }
 
-/* Compiles the program as a script; if it does not parse and may hold a top-level `await`, in async-global mode. When
- * neither parses, the second error is told: the first may be no more than the `await`. */
+/* Compiles the program in async-global mode if it awaits something at its top level, as a script otherwise. What parses as a
+ * script may still await: to a script, `await (x)` is the call of a function. When neither parses, the error of the
+ * async-global mode is told: the script's may be no more than the `await`. */
 static JSValue compile_program(const char *code, size_t length, bool *is_async)
 {
     int flags = JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_COMPILE_ONLY;
-    JSValue compiled = JS_Eval(context, code, length, "main.js", flags);
     *is_async = false;
-    if (!JS_IsException(compiled) || !strstr(code, "await"))
-        return compiled;
-    JSValue first = JS_GetException(context);
-    compiled = JS_Eval(context, code, length, "main.js", flags | JS_EVAL_FLAG_ASYNC);
-    if (!JS_IsException(compiled)) {
-        JS_FreeValue(context, first);
+    if (!strstr(code, "await"))
+        return JS_Eval(context, code, length, "main.js", flags);
+    JSValue awaiting = JS_Eval(context, code, length, "main.js", flags | JS_EVAL_FLAG_ASYNC);
+    if (plimsoll_program_awaits(awaiting)) {
         *is_async = true;
+        return awaiting;
     }
-    return compiled;
+    JSValue error = JS_IsException(awaiting) ? JS_GetException(context) : JS_UNDEFINED;
+    JSValue script = JS_Eval(context, code, length, "main.js", flags);
+    if (!JS_IsException(script)) {
+        JS_FreeValue(context, awaiting);
+        JS_FreeValue(context, error);
+        return script;
+    }
+    JS_FreeValue(context, JS_GetException(context));
+    if (JS_IsException(awaiting))
+        return JS_Throw(context, error);
+    *is_async = true;
+    return awaiting;
 }
 
 /* Runs one program to its end and returns its exit code. `code` comes from `alloc`. */

@@ -50,6 +50,11 @@ void plimsoll_set_globals(JSContext *ctx, JSValueConst global);
 
 /* patches/zz-engine-kernel-realm.patch: errors the engine throws in `ctx` are of the classes of `from`. */
 void plimsoll_share_errors(JSContext *ctx, JSContext *from);
+/* The same patch: from here on `eval` and `Function` of `ctx` throw. */
+void plimsoll_forbid_eval(JSContext *ctx);
+
+/* patches/zz-engine-program-awaits.patch: whether a compiled program awaits something outside the functions in it. */
+bool plimsoll_program_awaits(JSValueConst compiled);
 
 /* natives.c: further build-time natives of the JavaScript world, defined on `native`. */
 void plimsoll_add_natives(JSContext *ctx, JSValueConst native);

@@ -173,3 +173,121 @@ async fn what_the_console_hands_out_is_of_the_programs_realm() {
     assert_eq!(String::from_utf8(report.stderr.bytes).unwrap(), "");
     assert_eq!(String::from_utf8(report.stdout.bytes).unwrap(), "33 true true\n");
 }
+
+/// Gets hold of whatever objects of the other realm it can, as `[where from, object]` in `doors`: what the console and the
+/// event loop hand to functions of the program, proxies among them, and what they throw and return.
+const DOORS: &str = r"
+const util = require('util'), { write } = process.stdout, doors = [];
+const door = (name, value) => { if (Object(value) === value) doors.push([name, value]) };
+const spy = (name, answer) => new Proxy(function () {}, { apply(target, self, args) {
+  door(name + ' this', self); door(name + ' arguments', args);
+  for (let i = 0; i < args.length; i++) door(name + ' argument', args[i]);
+  return answer;
+} });
+const failing = [() => setTimeout(5), () => queueMicrotask(1), () => process.nextTick(3), () => console.table(1, 2),
+  () => util.inspect({}, { get depth() { return null.x } })];
+for (const fail of failing) try { fail() } catch (error) {
+  door('error', error); door('error.toString', error.toString);
+  door('error.stack', Object.getOwnPropertyDescriptor(error, 'stack'));
+}
+const timer = setTimeout(spy('timer'), 0, 1, {}), interval = setInterval(spy('interval'), 1, 2), immediate = setImmediate(spy('immediate'), 1);
+for (const one of [timer, interval, immediate]) {
+  door('timer', one);
+  for (const key of Reflect.ownKeys(one)) door('timer.' + String(key), one[key]);
+}
+setTimeout(clearInterval, 3, interval);
+process.nextTick(spy('tick'), 1, {});
+queueMicrotask(spy('microtask'));
+process.stdout.write = spy('write', true);
+console.log({ [util.inspect.custom]: spy('custom', { a: 1 }) });
+console.log('%s %d', { [Symbol.toPrimitive]: spy('toPrimitive', 'x') }, { [Symbol.toPrimitive]: spy('toPrimitive', 1) });
+console.log(Object.defineProperty(new Error('x'), 'stack', { get: spy('stack', 'S') }));
+console.log(Object.defineProperty({}, 'constructor', { get: spy('constructor', Object) }));
+console.log(Object.create({ constructor: Object.defineProperty(function A() {}, Symbol.hasInstance, { value: spy('hasInstance', true) }) }));
+console.log(Object.defineProperty({}, Symbol.toStringTag, { get: spy('tag', 'T') }));
+util.inspect({ a: 1 }, { stylize: spy('stylize', 'z') });
+util.inspect({ a: 1, b: 2 }, { sorted: spy('sorted', 0) });
+Error.prepareStackTrace = spy('prepare', 'P');
+try { setTimeout(7) } catch (error) { error.stack }
+Error.prepareStackTrace = undefined;
+process.stdout.write = write;
+door('timers', Object.getPrototypeOf(timer).constructor);
+for (const key of Reflect.ownKeys(console)) door('console', console[key]);
+for (const key of Reflect.ownKeys(util.inspect)) door('inspect', util.inspect[key]);
+";
+
+/// Finds the intrinsics of the other realm among what the doors lead to, and tries to change every property of each.
+const CRAWL: &str = r"
+function reach(starts, without) {
+  const found = new Set(), queue = [...starts];
+  for (const value of queue) {
+    if (Object(value) !== value || found.has(value) || without.has(value)) continue;
+    found.add(value);
+    queue.push(Object.getPrototypeOf(value));
+    for (const key of Reflect.ownKeys(value)) {
+      const { value: held, get, set } = Object.getOwnPropertyDescriptor(value, key);
+      queue.push(held, get, set);
+    }
+  }
+  return found;
+}
+setTimeout(() => {
+  const own = reach([globalThis, util, [].values(), new Map().keys(), new Set().keys(), ''[Symbol.iterator](), 'a'.matchAll(/a/g),
+    (function* () {})(), async () => {}, (async function* () {})(), [].values().map(String)], new Set([timer, immediate]));
+  const found = reach(doors.map(([, value]) => value), own);
+  // What has the methods of an intrinsic and is not the program's; the others are reached from there.
+  const marks = ['hasOwnProperty', 'copyWithin', 'bind', 'next', 'exec', 'padEnd'];
+  const roots = [...found].filter((one) => typeof one === 'function'
+    ? Object.hasOwn(one, 'bind') : marks.some((mark) => Object.hasOwn(one, mark)));
+  const intrinsics = reach(roots, own), spoilt = () => { throw new Error('spoilt') };
+  let tries = 0, changes = 0, scripts = 0;
+  for (const one of intrinsics) {
+    tries++;
+    if (Reflect.setPrototypeOf(one, { __proto__: null })) changes++;
+    if (Reflect.defineProperty(one, 'added', { value: 1 })) changes++;
+    for (const key of Reflect.ownKeys(one)) {
+      tries++;
+      const before = Object.getOwnPropertyDescriptor(one, key);
+      for (const value of [null, spoilt]) try { Reflect.set(one, key, value); Reflect.defineProperty(one, key, { value }) } catch {}
+      Reflect.deleteProperty(one, key);
+      const after = Object.getOwnPropertyDescriptor(one, key);
+      if (!after || !['value', 'get', 'set', 'writable'].every((part) => Object.is(before[part], after[part]))) changes++;
+    }
+    if (one.name === 'Function') try { one('return this')(); scripts++ } catch { scripts += 100 }
+  }
+  console.log(tries > 300, changes, scripts, Object.getOwnPropertySymbols(timer).length);
+  console.log({ a: 1, b: [1, 2, 3] }, new Map([[1, /x/g]]), '%s', 5);
+  console.log('%s|%d', 'x', 5);
+}, 5);
+";
+
+#[tokio::test]
+async fn whatever_a_program_gets_hold_of_it_cannot_change_what_the_console_works_with() {
+    let report = run(&format!("{DOORS}{CRAWL}")).await;
+    assert_eq!(String::from_utf8(report.stderr.bytes).unwrap(), "");
+    assert_eq!(
+        String::from_utf8(report.stdout.bytes).unwrap(),
+        "true 0 100 0\n{ a: 1, b: [ 1, 2, 3 ] } Map(1) { 1 => /x/g } %s 5\nx|5\n"
+    );
+}
+
+#[tokio::test]
+async fn what_timers_and_coded_errors_show_is_of_the_programs_realm() {
+    let code = "
+        const timer = setTimeout(() => {}, 0, 1), immediate = setImmediate(() => {}, 1), found = [];
+        for (const one of [timer, immediate]) {
+          for (const key of Reflect.ownKeys(one)) if (Object(one[key]) === one[key]) found.push(one[key]);
+        }
+        for (const fail of [() => setTimeout(5), () => console.table(1, 2)]) {
+          try { fail() } catch (error) { found.push(error, error.toString) }
+        }
+        console.log(found.length, found.every((one) => one instanceof Object), String(found.at(-2)).slice(0, 33));
+        clearTimeout(Object.create(timer));
+        clearImmediate(immediate);";
+    let report = run(code).await;
+    assert_eq!(String::from_utf8(report.stderr.bytes).unwrap(), "");
+    assert_eq!(
+        String::from_utf8(report.stdout.bytes).unwrap(),
+        "8 true TypeError [ERR_INVALID_ARG_TYPE]:\n"
+    );
+}

@@ -1,5 +1,8 @@
 // Errors with a `code`, worded as node words them.
+import { programPrototypes } from 'plimsoll:kernel/realm';
 import { inspect } from 'plimsoll:internal/inspect';
+
+const programFunction = programPrototypes.get(Function.prototype);
 
 /** An error of class `Base` that prints its code after its name, as node's own do. */
 export function codedError(Base, code, message, properties) {
@@ -11,10 +14,13 @@ export function codedError(Base, code, message, properties) {
     configurable: true,
     enumerable: false,
   });
-  Object.defineProperty(error, 'toString', {
-    value() {
+  const toString = {
+    toString() {
       return `${this.name} [${code}]: ${this.message}`;
     },
+  }.toString;
+  Object.defineProperty(error, 'toString', {
+    value: Object.setPrototypeOf(toString, programFunction),
     writable: true,
     configurable: true,
     enumerable: false,

@@ -1,6 +1,7 @@
 // The event loop: ticks, timers and immediates on the run's virtual clock, in node's order. The shim calls `tick` ahead of
 // promise jobs and `idle` when none are left.
 import { native } from 'plimsoll:kernel/native';
+import { programPrototypes } from 'plimsoll:kernel/realm';
 import { codes } from 'plimsoll:internal/errors';
 
 const LONGEST_DELAY = 2 ** 31 - 1;
@@ -20,7 +21,7 @@ function runTicks() {
       const callback = ticks[tickHead];
       const args = ticks[tickHead + 1];
       tickHead += 2;
-      callback(...args);
+      Reflect.apply(callback, undefined, args);
     }
   } finally {
     // After a throw the rest stays queued; the uncaught hook decides whether it still runs.
@@ -80,18 +81,29 @@ export function queueMicrotask(callback) {
   engineQueueMicrotask(() => callback());
 }
 
+/** The arguments a program's callback gets, kept where the program sees them; undefined if there are none. */
+const programArray = programPrototypes.get(Array.prototype);
+const kept = (args) => (args.length > 0 ? Object.setPrototypeOf(args, programArray) : undefined);
+const NO_ARGUMENTS = [];
+
 let liveReferenced = 0;
-const STATE = Symbol('timer');
+/** The loop's own view of a timer, out of the program's sight; undefined for anything else. */
+let stateOf;
 
 export class Timeout {
+  // `entry`: the place in the heap, replaced when the timer starts anew, so that an old place is known as stale.
+  #state = { entry: null, id: 0, referenced: true };
+
+  static {
+    stateOf = (timer) => (#state in timer ? timer.#state : undefined);
+  }
+
   constructor(callback, delay, args, repeat) {
     this._idleTimeout = delay;
     this._onTimeout = callback;
-    this._timerArgs = args.length > 0 ? args : undefined;
+    this._timerArgs = kept(args);
     this._repeat = repeat ? delay : null;
     this._destroyed = false;
-    // `entry`: the place in the heap, replaced when the timer starts anew, so that an old place is known as stale.
-    Object.defineProperty(this, STATE, { value: { entry: null, id: 0, referenced: true } });
     start(this);
   }
 
@@ -104,7 +116,7 @@ export class Timeout {
   }
 
   hasRef() {
-    return this[STATE].referenced;
+    return this.#state.referenced;
   }
 
   refresh() {
@@ -118,7 +130,7 @@ export class Timeout {
   }
 
   [Symbol.toPrimitive]() {
-    const state = this[STATE];
+    const state = this.#state;
     live.set(state.id, this);
     return state.id;
   }
@@ -129,7 +141,7 @@ export class Timeout {
 }
 
 function start(timer) {
-  const state = timer[STATE];
+  const state = stateOf(timer);
   if (state.entry === null && state.referenced) liveReferenced++;
   if (state.id === 0) state.id = ++sequence;
   state.entry = { due: native.peek() + timer._idleTimeout, order: ++sequence, timer };
@@ -137,13 +149,13 @@ function start(timer) {
 }
 
 function stop(timer) {
-  const state = timer[STATE];
+  const state = stateOf(timer);
   if (state.entry !== null && state.referenced) liveReferenced--;
   state.entry = null;
 }
 
 function setReferenced(timer, referenced) {
-  const state = timer[STATE];
+  const state = stateOf(timer);
   if (state.referenced !== referenced && state.entry !== null) liveReferenced += referenced ? 1 : -1;
   state.referenced = referenced;
   return timer;
@@ -177,8 +189,10 @@ export function setInterval(callback, delay, ...args) {
 
 export function clearTimeout(timer) {
   if (typeof timer === 'number' || typeof timer === 'string') timer = live.get(+timer);
-  if (timer instanceof Timeout && !timer._destroyed) {
-    live.delete(timer[STATE].id);
+  if (!(timer instanceof Timeout) || timer._destroyed) return;
+  const state = stateOf(timer);
+  if (state !== undefined) {
+    live.delete(state.id);
     timer._destroyed = true;
     stop(timer);
   }
@@ -187,29 +201,35 @@ export function clearTimeout(timer) {
 export const clearInterval = (timer) => clearTimeout(timer);
 
 const immediates = [];
+let isReferenced;
 let currentImmediates = [];
 
 export class Immediate {
+  #referenced = true;
+
+  static {
+    isReferenced = (immediate) => immediate.#referenced;
+  }
+
   constructor(callback, args) {
     this._onImmediate = callback;
-    this._argv = args.length > 0 ? args : undefined;
+    this._argv = kept(args);
     this._destroyed = false;
-    Object.defineProperty(this, STATE, { value: { referenced: true } });
     immediates.push(this);
   }
 
   ref() {
-    this[STATE].referenced = true;
+    this.#referenced = true;
     return this;
   }
 
   unref() {
-    this[STATE].referenced = false;
+    this.#referenced = false;
     return this;
   }
 
   hasRef() {
-    return this[STATE].referenced;
+    return this.#referenced;
   }
 
   [Symbol.dispose]() {
@@ -227,12 +247,10 @@ export function clearImmediate(immediate) {
 }
 
 function runTimer(timer) {
-  const state = timer[STATE];
+  const state = stateOf(timer);
   const mine = state.entry;
   try {
-    const args = timer._timerArgs;
-    if (args === undefined) timer._onTimeout();
-    else timer._onTimeout(...args);
+    Reflect.apply(timer._onTimeout, timer, timer._timerArgs ?? NO_ARGUMENTS);
   } finally {
     // Unless the callback cleared or refreshed it, the timer ends or starts its next round here.
     if (state.entry === mine) {
@@ -249,7 +267,7 @@ function runTimer(timer) {
 }
 
 function dropStale() {
-  while (heap.length > 0 && heap[0].timer[STATE].entry !== heap[0]) pop();
+  while (heap.length > 0 && stateOf(heap[0].timer).entry !== heap[0]) pop();
 }
 
 // Timers that were due when the timer phase began; they run one by one, with ticks and jobs between.
@@ -283,13 +301,12 @@ function idle() {
       const immediate = currentImmediates.shift();
       if (immediate._destroyed) continue;
       immediate._destroyed = true;
-      if (immediate._argv === undefined) immediate._onImmediate();
-      else immediate._onImmediate(...immediate._argv);
+      Reflect.apply(immediate._onImmediate, immediate, immediate._argv ?? NO_ARGUMENTS);
       return true;
     }
     phase = 'timers';
     dropStale();
-    const queued = immediates.some((one) => !one._destroyed && one.hasRef());
+    const queued = immediates.some((one) => !one._destroyed && isReferenced(one));
     if (queued) {
       // A turn of the loop takes time, or a chain of immediates would keep every timer from its turn.
       native.advance(1);
@@ -311,7 +328,7 @@ export function setBeforeExit(hook) {
 
 function leave() {
   beforeExit?.();
-  return ticks.length > 0 || liveReferenced > 0 || immediates.some((one) => !one._destroyed && one.hasRef());
+  return ticks.length > 0 || liveReferenced > 0 || immediates.some((one) => !one._destroyed && isReferenced(one));
 }
 
 native.setTick(runTicks);

@@ -1,4 +1,4 @@
-// What the kernel realm takes from the program's realm, captured before the shim removes the name.
+// What the kernel realm takes from the program's realm, captured before `kernel.js` removes the name.
 const program = globalThis.__program;
 
 /** Prototypes of the program's realm, by those of this one. */
@@ -16,6 +16,11 @@ for (const name of [
 ]) {
   programClasses.set(program[name].prototype, { name, constructor: program[name] });
 }
+
+/** The program's own functions among this realm's names: the error classes. */
+export const sharedClasses = Object.getOwnPropertyNames(globalThis)
+  .map((name) => globalThis[name])
+  .filter((value) => typeof value === 'function' && value === program[value.name]);
 
 /** What plain objects that reach the program inherit from. */
 export const programObject = program.Object.prototype;
