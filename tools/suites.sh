@@ -122,11 +122,7 @@ suite_node() {
 
 about_report() { say "the report page in a real browser: policy, contrast, keyboard, print"; }
 suite_report() {
-  with_tools report need_engine_toolchain need_cargo need_node need_chromium || return 0
-  run_logged "$cache/log/build-report" cargo build --release --locked -p plimsoll-cli || {
-    count_fail "report: building it"
-    return 0
-  }
+  with_tools report need_node need_chromium build_daemon || return 0
   # The command as its users call it, under its own name.
   ln -sf plimsoll "$CARGO_TARGET_DIR/release/prospector-report"
   run_node_test report env REPORT="$CARGO_TARGET_DIR/release/prospector-report" \
@@ -147,11 +143,12 @@ suite_fuzz() {
   for target in "${targets[@]}"; do check "fuzz $target, $each s" fuzz/run "$each" "$target"; done
 }
 
-# build_daemon: the release build of plimsolld as `$daemon`.
+# build_daemon: the release build of plimsolld as `$daemon`, and of the plimsoll command beside it. Both at once: built one
+# after the other they would share less.
 build_daemon() {
   need_engine_toolchain && need_cargo || return 1
   daemon=$CARGO_TARGET_DIR/release/plimsolld
-  run_logged "$cache/log/build-daemon" cargo build --release --locked -p plimsolld
+  run_logged "$cache/log/build-daemon" cargo build --release --locked -p plimsolld -p plimsoll-cli
 }
 
 # python_stubs: the messages that grpcio-tools makes of the wire schema; prints their folder.
