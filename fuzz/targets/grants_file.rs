@@ -13,15 +13,18 @@ const SECRET: &str = "a-secret-of-more-than-32-bytes-zq9";
 
 fuzz_target!(|file: &[u8]| {
     let variables = |name: &str| (name != "ABSENT").then(|| SECRET.to_owned());
+    // A file that holds the secret itself may have it repeated, as the name of a field that does not exist.
+    let written = file.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+    let keeps = |text: &str| written || !text.contains(SECRET);
     match Profiles::read(file, Path::new("/nonexistent"), &variables) {
         Ok(profiles) => {
             holds(&profiles);
-            assert!(profiles.warnings().iter().all(|line| !line.contains(SECRET)));
+            assert!(profiles.warnings().iter().all(|line| keeps(line)));
         }
         Err(problems) => {
             assert!(!problems.is_empty(), "a refusal says why");
             for problem in problems {
-                assert!(!problem.problem().is_empty() && !problem.to_string().contains(SECRET));
+                assert!(!problem.problem().is_empty() && keeps(&problem.to_string()));
             }
         }
     }
