@@ -77,9 +77,6 @@ impl CallObserver for ProfileCalls {
 }
 
 fn entry<'a>(profiles: &'a mut BTreeMap<String, OfProfile>, profile: &str) -> &'a mut OfProfile {
-    if !profiles.contains_key(profile) {
-        profiles.insert(profile.to_owned(), OfProfile::default());
-    }
     profiles.entry(profile.to_owned()).or_default()
 }
 
