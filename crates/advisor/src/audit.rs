@@ -63,15 +63,6 @@ pub struct FindingDetails {
     pub bytes_moved: u64,
 }
 
-impl AuditAdvice {
-    /// The value of `advice_finding_details` as a JSON array; nothing unless it is kept.
-    pub fn details_json(&self) -> Option<String> {
-        let details = self.advice_finding_details.as_ref()?;
-        // Texts and numbers cannot fail to serialise.
-        serde_json::to_string(details).ok()
-    }
-}
-
 /// The attributes of a run's findings; `None` when there is no finding, or the profile keeps or wants none.
 pub fn audit(findings: &[Finding], audience: Audience, retention: Retention) -> Option<AuditAdvice> {
     if findings.is_empty() || audience == Audience::Off || retention == Retention::None {

@@ -434,9 +434,9 @@ fn retention_decides_what_the_audit_line_keeps() {
     );
     let detailed = audit(&findings, Audience::Caller, Retention::Detailed).unwrap();
     insta::assert_snapshot!(serde_json::to_string_pretty(&detailed).unwrap());
-    let members: serde_json::Value = serde_json::from_str(&detailed.details_json().unwrap()).unwrap();
+    let members = serde_json::to_value(detailed.advice_finding_details).unwrap();
     assert_eq!(members.as_array().unwrap().len(), 5);
-    assert_eq!(aggregate.details_json(), None);
+    assert_eq!(aggregate.advice_finding_details, None);
 }
 
 #[test]
