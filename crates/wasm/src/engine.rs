@@ -16,6 +16,7 @@ pub use crate::guest::IMPORTS;
 pub use crate::host_call::{HostCalls, HostFuture, HostRequest, HostResponse, MAX_REQUEST};
 pub use crate::smoke::SmokeFailure;
 
+use crate::bridges::Habit;
 use crate::capture::Capture;
 use crate::guest::{self, Guest, PAGE, Stop};
 use crate::image_config::image_config;
@@ -98,6 +99,9 @@ pub struct RunSpec<'a> {
     pub preamble: String,
     /// Pages of 64 KiB this run may use, where that is less than the engine's own limit.
     pub memory_pages: Option<u32>,
+    /// For the start-up proof: the run ends this long after its last output, and looks whether it is time at every check of
+    /// its code instead of once a tick.
+    pub(crate) after_output: Option<Duration>,
 }
 
 impl<'a> RunSpec<'a> {
@@ -111,6 +115,7 @@ impl<'a> RunSpec<'a> {
             client: String::new(),
             preamble: String::new(),
             memory_pages: None,
+            after_output: None,
         }
     }
 }
@@ -226,6 +231,7 @@ pub struct Engine {
     image: Arc<Image>,
     pub(crate) ticker: Ticker,
     slots: Semaphore,
+    habit: Habit,
 }
 
 impl Engine {
@@ -273,6 +279,7 @@ impl Engine {
             image,
             ticker,
             slots: Semaphore::new(config.slots as usize),
+            habit: Habit::default(),
         })
     }
 
@@ -318,6 +325,8 @@ impl Engine {
             memory_limit: spec.memory_pages.unwrap_or(u32::MAX).min(self.config.memory_pages) as usize * PAGE,
             growth_refused: false,
             deadline,
+            after_output: spec.after_output,
+            every_check: false,
             cancel: spec.cancel,
             host: spec.host,
         };
@@ -328,9 +337,13 @@ impl Engine {
         store.set_epoch_deadline(1);
         let _ticking = self.ticker.running();
 
-        let outcome = execute(&loaded, &mut store, [&spec.client, &spec.preamble], spec.code).await;
+        let before = [&*spec.client, &spec.preamble];
+        let outcome = execute(&loaded, &self.habit, &mut store, before, spec.code).await;
         let ended = Instant::now();
         let memory = store.data().memory;
+        if let Some(memory) = memory {
+            self.habit.after_run(memory.data(&store));
+        }
         let peak_memory = memory.map_or(0, |memory| memory.data_size(&store) as u64);
         let guest = store.into_data();
         let (exit_code, trap) = match outcome {
@@ -341,7 +354,7 @@ impl Engine {
         if guest.cancel.as_ref().is_some_and(CancellationToken::is_cancelled) {
             return Err(RunError::Cancelled);
         }
-        let timed_out = ended >= deadline;
+        let timed_out = ended >= guest.deadline;
         Ok(RunReport {
             exit_code: if timed_out { EXIT_DEADLINE } else { exit_code },
             timed_out,
@@ -372,7 +385,13 @@ enum Failure {
 }
 
 /// Instantiates, hands the program over and runs it.
-async fn execute(loaded: &Loaded, store: &mut Store<Guest>, before: [&str; 2], code: &str) -> Result<i32, Failure> {
+async fn execute(
+    loaded: &Loaded,
+    habit: &Habit,
+    store: &mut Store<Guest>,
+    before: [&str; 2],
+    code: &str,
+) -> Result<i32, Failure> {
     let instance_failure = |error: wasmtime::Error| Failure::Instance(format!("{error:#}"));
     let instance = loaded.instance.instantiate_async(&mut *store).await.map_err(|error| {
         // A deadline may pass this early too, and is answered like any other.
@@ -387,6 +406,7 @@ async fn execute(loaded: &Loaded, store: &mut Store<Guest>, before: [&str; 2], c
         .and_then(wasmtime::Extern::into_memory)
         .ok_or_else(|| Failure::Instance("the engine image exports no memory".into()))?;
     store.data_mut().memory = Some(memory);
+    habit.before_run(memory.data_mut(&mut *store));
     let alloc = function::<u32, u32>(&instance, store, &loaded.alloc)?;
     let run = function::<(u32, u32, i64, i64), i32>(&instance, store, &loaded.run)?;
 

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
-use wasmtime::{Caller, Linker, Memory, ResourceLimiter, UpdateDeadline};
+use wasmtime::{AsContextMut as _, Caller, Linker, Memory, ResourceLimiter, UpdateDeadline};
 
 use crate::capture::Capture;
 use crate::host_call::{self, HostCalls, HostResponse, Refused};
@@ -57,6 +57,10 @@ pub(crate) struct Guest {
     /// A `memory.grow` past the limit was refused.
     pub(crate) growth_refused: bool,
     pub(crate) deadline: Instant,
+    /// As in the run's specification.
+    pub(crate) after_output: Option<Duration>,
+    /// Whether the guest hands control back at every check of its code, or once a tick.
+    pub(crate) every_check: bool,
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) host: Option<Arc<dyn HostCalls>>,
 }
@@ -90,7 +94,7 @@ impl ResourceLimiter for Guest {
 /// The epoch callback: lets other tasks run, then goes on, unless the run is over.
 pub(crate) fn on_tick(guest: &Guest) -> wasmtime::Result<UpdateDeadline> {
     guest.check()?;
-    Ok(UpdateDeadline::Yield(1))
+    Ok(UpdateDeadline::Yield(u64::from(!guest.every_check)))
 }
 
 /// Defines the imports.
@@ -117,6 +121,11 @@ fn write(mut caller: Caller<'_, Guest>, stream: i32, at: u32, length: u32) -> wa
         1 => guest.stdout.push(bytes),
         2 => guest.stderr.push(bytes),
         _ => return Err(Stop::Contract.into()),
+    }
+    if let Some(rest) = guest.after_output {
+        guest.deadline = Instant::now() + rest;
+        guest.every_check = true;
+        caller.as_context_mut().set_epoch_deadline(0);
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 pub mod engine;
 
 mod artifact;
+mod bridges;
 mod capture;
 mod guest;
 mod host_call;

@@ -11,8 +11,8 @@ use wasmtime::Engine;
 /// one tick.
 const TICK: Duration = Duration::from_millis(1);
 
-/// The same while a start-up proof waits for a tick: a whole `plimsoll run` is little longer than [`TICK`].
-const SHORT_TICK: Duration = Duration::from_micros(100);
+/// How often a start-up proof looks for the first tick.
+const PAUSE: Duration = Duration::from_micros(20);
 
 /// Ticks without a run before the thread sleeps. Above zero, so that a busy daemon's runs never pay for waking it.
 const IDLE_TICKS: u32 = 64;
@@ -37,7 +37,8 @@ struct Shared {
     most: AtomicUsize,
     started: AtomicU64,
     asleep: AtomicBool,
-    short: AtomicBool,
+    /// Set by the first tick.
+    ticked: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -69,11 +70,17 @@ impl Ticker {
         Running(&self.shared)
     }
 
-    /// Makes ticks short until the guard is dropped.
-    pub(crate) fn short_ticks(&self) -> ShortTicks<'_> {
-        self.shared.short.store(true, Ordering::SeqCst);
-        self.wake();
-        ShortTicks(&self.shared)
+    /// Whether the clock has moved since it was started, waiting at most so long for it to. Blocks: a thread that waits leaves
+    /// the processor to the ticker.
+    pub(crate) fn has_ticked(&self, patience: Duration) -> bool {
+        let since = Instant::now();
+        while !self.shared.ticked.load(Ordering::SeqCst) {
+            if since.elapsed() >= patience {
+                return false;
+            }
+            thread::sleep(PAUSE);
+        }
+        true
     }
 
     fn wake(&self) {
@@ -99,10 +106,10 @@ impl Shared {
         let mut idle = 0;
         let mut seen = 0;
         while !self.stop.load(Ordering::SeqCst) {
-            // Not a sleep: whoever drops the engine wakes it and need not wait out the tick.
-            let short = self.short.load(Ordering::SeqCst);
-            thread::park_timeout(if short { SHORT_TICK } else { TICK });
             engine.increment_epoch();
+            self.ticked.store(true, Ordering::SeqCst);
+            // Not a sleep: whoever drops the engine wakes it and need not wait out the tick.
+            thread::park_timeout(TICK);
             let started = self.started.load(Ordering::SeqCst);
             let busy = self.running.load(Ordering::SeqCst) > 0 || started != seen;
             seen = started;
@@ -126,16 +133,6 @@ impl Shared {
             self.asleep.store(false, Ordering::SeqCst);
             idle = 0;
         }
-    }
-}
-
-/// Ticks are short.
-#[derive(Debug)]
-pub(crate) struct ShortTicks<'a>(&'a Shared);
-
-impl Drop for ShortTicks<'_> {
-    fn drop(&mut self) {
-        self.0.short.store(false, Ordering::SeqCst);
     }
 }
 
