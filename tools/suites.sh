@@ -2,7 +2,7 @@
 # one line what it proves, and `suite_NAME` runs it.
 # shellcheck shell=bash
 
-SUITES=(tools format lint scripts rust docs deny python node report fuzz)
+SUITES=(tools format lint scripts rust docs deny engine containers python node report fuzz)
 
 interop=$root/tests/interop
 
@@ -16,8 +16,12 @@ need_curl() { need_debian curl; }
 need_cpp() { need_debian g++; }
 need_shellcheck() { need_debian shellcheck; }
 need_chromium() { need_debian chromium fonts-liberation; }
+need_runsc() { run_logged "$cache/log/runsc" register_runsc; }
+need_images() { need_node && need_pip && run_logged "$cache/log/images" build_images; }
+need_pip() { python3 -m pip --version >/dev/null 2>&1 || need_debian python3 python3-pip; }
 ALL_TOOLS=(need_engine_toolchain need_cargo need_cargo_fmt need_cargo_clippy need_node need_npm_packages
-  need_python_packages need_curl need_cpp need_shellcheck need_chromium need_cargo_deny need_openapi_documents)
+  need_python_packages need_curl need_cpp need_shellcheck need_chromium need_cargo_deny need_openapi_documents need_go
+  need_container_engine)
 
 about_tools() { say "every tool the other suites need is here, or is installed now"; }
 suite_tools() {
@@ -63,7 +67,7 @@ suite_scripts() {
   with_tools scripts need_npm_packages need_python_packages need_shellcheck || return 0
   local bin=$interop/node/node_modules
   check "shellcheck" shellcheck --external-sources --check-sourced --source-path="$root" \
-    try test .ci/run fuzz/run benches/run tools/openapi-documents.sh
+    try test .ci/run fuzz/run benches/run tools/openapi-documents.sh tools/engine.sh tools/guest-binary.sh
   check "ruff" "$python" -m ruff check --no-cache --config "$interop/python/pyproject.toml" \
     "$interop/python" tests/documents
   check "mypy --strict" env MYPYPATH="$(python_stubs)" "$python" -m mypy --cache-dir "$cache/mypy" \
@@ -78,7 +82,7 @@ suite_rust() {
   with_tools rust need_engine_toolchain need_cargo need_node need_openapi_documents || return 0
   # Suites that compare with node find it in NODE; PATH stays as it is, because the engine's build depends on it.
   run_cargo_test cargo-test env NODE="$node" PLIMSOLL_OPENAPI_DOCUMENTS="$openapi_documents" \
-    cargo test --release --locked --workspace --all-features --no-fail-fast
+    cargo test --release --locked --workspace --exclude plimsoll-container-tests --all-features --no-fail-fast
 }
 
 about_docs() { say "links resolve, variables exist, promises name their tests"; }
@@ -102,9 +106,30 @@ suite_deny() {
   fi
 }
 
+about_engine() { say "a container engine with runc and gVisor's runsc, and the images, built here from their recipes"; }
+suite_engine() {
+  with_tools engine need_container_engine need_go need_node need_pip build_daemon || return 0
+  check "gVisor, built from its Go module and registered" register_runsc
+  check "images build" build_images
+  check "images verify" "$plimsoll" images verify --dir "$cache/images"
+}
+
+about_containers() { say "the docker provider against the engine: the whole suite under runc, and again under runsc"; }
+suite_containers() {
+  local runtime
+  with_tools containers need_container_engine need_go build_daemon need_runsc need_images || return 0
+  for runtime in runc runsc; do
+    run_cargo_test "containers-$runtime" env PLIMSOLLD="$daemon" PLIMSOLL_TEST_RUNTIME="$runtime" \
+      cargo test --release --locked -p plimsoll-container-tests --no-fail-fast -- --test-threads=2
+    run_cargo_test "projects-$runtime" env PLIMSOLL_TEST_RUNTIME="$runtime" \
+      cargo test --release --locked -p plimsoll-cli --test projects --no-fail-fast -- --test-threads=2
+  done
+  check "examples/providers" cargo run --release --locked -p example-providers
+}
+
 about_python() { say "plimsoll-client 0.23.0, grpcio and curl, unmodified, against a running daemon"; }
 suite_python() {
-  with_tools python need_python_packages need_curl build_daemon || return 0
+  with_tools python need_python_packages need_curl build_daemon need_container_engine need_go need_runsc need_images || return 0
   run_pytest interop-python env PLIMSOLLD="$daemon" PYTHONPATH="$(python_stubs)" PYTHONDONTWRITEBYTECODE=1 \
     "$python" -m pytest -q -p no:cacheprovider -c "$interop/python/pyproject.toml" "$interop/python"
 }
@@ -143,12 +168,20 @@ suite_fuzz() {
   for target in "${targets[@]}"; do check "fuzz $target, $each s" fuzz/run "$each" "$target"; done
 }
 
-# build_daemon: the release build of plimsolld as `$daemon`, and of the plimsoll command beside it. Both at once: built one
-# after the other they would share less.
+# build_daemon: the release build of plimsolld as `$daemon`, and of the plimsoll command beside it as `$plimsoll`. Both at
+# once: built one after the other they would share less.
 build_daemon() {
   need_engine_toolchain && need_cargo || return 1
   daemon=$CARGO_TARGET_DIR/release/plimsolld
+  plimsoll=$CARGO_TARGET_DIR/release/plimsoll
   run_logged "$cache/log/build-daemon" cargo build --release --locked -p plimsolld -p plimsoll-cli
+}
+
+# build_images: the images that the docker provider runs code in, built here and loaded into the engine.
+build_images() {
+  local guest
+  guest=$(tools/guest-binary.sh) || return 1
+  "$plimsoll" images build --guest-binary "$guest" --dir "$cache/images"
 }
 
 # python_stubs: the messages that grpcio-tools makes of the wire schema; prints their folder.

@@ -120,6 +120,11 @@ impl Daemon {
         self.audit.load(Ordering::Relaxed)
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Resident memory in KiB.
     ///
     /// # Errors

@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use plimsoll_benches::daemon::Program;
-use plimsoll_benches::rows::{NAMES, Options, measure};
+use plimsoll_benches::rows::{CONTAINER_NAMES, NAMES, Options, measure};
 
 const HELP: &str = "\
 Measures what SPECIFICATION.md promises, and prints each row for people and as a line of JSON.
 
 Usage: plimsoll-benches [OPTIONS] [ROW...]
 
-Rows: in-process loopback throughput start memory process deadline broker neighbour load; without any, all of them.
+Rows: in-process loopback throughput start memory process deadline broker neighbour load; without any, all of these.
+Rows that need a container engine with gVisor and the images: pool-runc cold-runc pool-runsc project-runc burst quick
+leftovers; `containers` means all of these.
 
 Options:
   --runs N         runs of the memory row (default 1000000)
+  --container-runs N runs of the leftovers row (default 5000)
   --seconds N      length of the load test (default 60)
   --node PATH      the node to compare with (default: node on PATH)
   --plimsolld PATH the daemon to measure (default: the one built beside this program)
@@ -39,7 +42,8 @@ fn main() -> ExitCode {
 fn run() -> anyhow::Result<bool> {
     let mut daemon = None;
     let mut rows: Vec<String> = Vec::new();
-    let (mut memory_runs, mut seconds, mut node) = (1_000_000, 60, PathBuf::from("node"));
+    let (mut memory_runs, mut container_runs, mut seconds) = (1_000_000, 5_000, 60);
+    let mut node = PathBuf::from("node");
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
@@ -57,7 +61,9 @@ fn run() -> anyhow::Result<bool> {
                     args: Vec::new(),
                 });
             }
-            row if NAMES.contains(&row) => rows.push(row.to_owned()),
+            "--container-runs" => container_runs = value()?.parse().context("--container-runs is a whole number")?,
+            "containers" => rows.extend(CONTAINER_NAMES.map(str::to_owned)),
+            row if NAMES.contains(&row) || CONTAINER_NAMES.contains(&row) => rows.push(row.to_owned()),
             other => anyhow::bail!("{other} is no option and no row; --help names them"),
         }
     }
@@ -67,6 +73,7 @@ fn run() -> anyhow::Result<bool> {
     let options = Options {
         daemon,
         memory_runs,
+        container_runs,
         load: Duration::from_secs(seconds),
         node,
     };

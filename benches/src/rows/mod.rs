@@ -1,6 +1,7 @@
 //! The rows of the table, one function each.
 
 mod broker;
+mod containers;
 mod deadline;
 mod in_process;
 mod memory;
@@ -19,6 +20,8 @@ pub struct Options {
     pub daemon: Option<Program>,
     /// Runs of the memory row.
     pub memory_runs: u64,
+    /// Runs of the leftovers row.
+    pub container_runs: u64,
     /// How long the load test lasts.
     pub load: std::time::Duration,
     /// The `node` to compare with.
@@ -39,6 +42,17 @@ pub const NAMES: [&str; 10] = [
     "load",
 ];
 
+/// Rows that need a container engine with gVisor, and the images; measured when they are named.
+pub const CONTAINER_NAMES: [&str; 7] = [
+    "pool-runc",
+    "cold-runc",
+    "pool-runsc",
+    "project-runc",
+    "burst",
+    "quick",
+    "leftovers",
+];
+
 /// Measures one row.
 ///
 /// # Errors
@@ -56,6 +70,17 @@ pub async fn measure(name: &str, options: &Options) -> anyhow::Result<Row> {
         "broker" => broker::measure().await,
         "neighbour" => neighbour::measure(&daemon()?).await,
         "load" => crate::load::measure(&daemon()?, options.load).await,
-        other => anyhow::bail!("there is no row {other}; the rows are {}", NAMES.join(", ")),
+        "pool-runc" => containers::against_docker_run(&daemon()?, containers::POOL_RUNC).await,
+        "cold-runc" => containers::against_docker_run(&daemon()?, containers::COLD_RUNC).await,
+        "pool-runsc" => containers::against_docker_run(&daemon()?, containers::POOL_RUNSC).await,
+        "project-runc" => containers::project(&daemon()?).await,
+        "burst" => containers::burst(&daemon()?).await,
+        "quick" => containers::quick(&daemon()?).await,
+        "leftovers" => containers::leftovers(&daemon()?, options.container_runs).await,
+        other => anyhow::bail!(
+            "there is no row {other}; the rows are {} and {}",
+            NAMES.join(", "),
+            CONTAINER_NAMES.join(", ")
+        ),
     }
 }

@@ -118,6 +118,22 @@ pub(crate) const ANSWER_ECHO: Refused = Refused::new(
     "answer refused: it repeats the credential of the call; tell the operator that this API echoes it\n",
 );
 
+/// Refusals of a socket's own. What they refuse never reaches a broker, so it counts nowhere.
+pub(crate) const NOT_PLAIN: Refused = Refused::new(
+    400,
+    "request refused: it must be plain HTTP/1.1 with one body length and no upgrade; call through the grant's client\n",
+);
+
+pub(crate) const HEAD_TOO_LARGE: Refused = Refused::new(
+    431,
+    "request refused: request line and headers may hold 16 KiB and 100 lines; send fewer and shorter headers\n",
+);
+
+pub(crate) const HEAD_LATE: Refused = Refused::new(
+    408,
+    "request refused: request line and headers must arrive within 5 seconds; send them at once\n",
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +156,9 @@ mod tests {
             ANSWER_TOO_LARGE,
             ANSWER_BROKEN,
             ANSWER_ECHO,
+            NOT_PLAIN,
+            HEAD_TOO_LARGE,
+            HEAD_LATE,
         ] {
             let text = refused.text.strip_suffix('\n').unwrap();
             assert!(!text.contains('\n') && text.len() < 140, "{text}");

@@ -1,5 +1,6 @@
 //! The run's broker: every rule of one call, in the one order that counts.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::answer::{
     ADDRESS, ANSWER_BROKEN, ANSWER_ECHO, ANSWER_TOO_LARGE, BODY_TOO_LARGE, BUDGET, BUSY, BrokerAnswer, CUT_SHORT,
     ENDED, NO_ANSWER, ROUTE, ROUTE_CAP, Refused, SHED, TIMEOUT,
 };
-use crate::options::{BrokerError, BrokerOptions};
+use crate::options::{BrokerError, BrokerOptions, CauseObserver};
 use crate::tls::system_tls;
 use crate::upstream::dial::{DialError, Dialer, Tls};
 use crate::upstream::{Fault, Gather, TooLarge, Upstream};
@@ -62,6 +63,7 @@ pub struct Broker {
     caps: Arc<RouteCaps>,
     breaker: Mutex<Breaker>,
     recorder: TraceRecorder,
+    causes: Option<Arc<dyn CauseObserver>>,
     ended: CancellationToken,
 }
 
@@ -104,6 +106,7 @@ impl Broker {
             caps: options.caps.unwrap_or_default(),
             breaker: Mutex::new(Breaker::new()),
             recorder: TraceRecorder::new(options.observer),
+            causes: options.causes,
             ended: CancellationToken::new(),
         }))
     }
@@ -251,11 +254,23 @@ impl Broker {
                 };
             }
             Some(Ok(Err(fault))) => fault,
-            Some(Err(_)) => return TIMEOUT.answer(),
+            Some(Err(_)) => {
+                let limit = self.grant.call_timeout().as_secs();
+                self.tell(&format_args!("no whole answer within {limit} s"));
+                return TIMEOUT.answer();
+            }
             None => return CUT_SHORT.answer(),
         };
         tracing::debug!(reason = %fault, "a host call has no answer to deliver");
+        self.tell(&fault);
         told_as(&fault).answer()
+    }
+
+    /// Tells the cause where somebody may know it.
+    fn tell(&self, cause: &dyn fmt::Display) {
+        if let Some(causes) = &self.causes {
+            causes.unanswered(&cause.to_string());
+        }
     }
 
     /// The output of `future`, or nothing when the run ends first.

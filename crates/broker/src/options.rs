@@ -23,6 +23,8 @@ pub struct BrokerOptions {
     pub resolver: Arc<dyn Resolver>,
     /// Told of every call that was sent; nobody by default.
     pub observer: Option<Arc<dyn CallObserver>>,
+    /// Told why a call that was approved has no answer to deliver; nobody by default.
+    pub causes: Option<Arc<dyn CauseObserver>>,
     /// The route counts to charge: those of the session for a call in one; counts of this run alone when absent.
     pub caps: Option<Arc<RouteCaps>>,
 }
@@ -34,6 +36,7 @@ impl Default for BrokerOptions {
             tls: None,
             resolver: Arc::new(SystemResolver),
             observer: None,
+            causes: None,
             caps: None,
         }
     }
@@ -46,9 +49,17 @@ impl fmt::Debug for BrokerOptions {
             .field("own_tls", &self.tls.is_some())
             .field("resolver", &self.resolver)
             .field("observer", &self.observer)
+            .field("causes", &self.causes)
             .field("caps", &self.caps)
             .finish()
     }
+}
+
+/// Told what a guest never is: why a call has no answer. For whoever owns the grants, on the host they run on.
+pub trait CauseObserver: Send + Sync + fmt::Debug {
+    /// A call that was approved has no answer to deliver. `cause` is one sentence without its end, such as a name that does
+    /// not resolve or a certificate that is not trusted; it holds nothing a guest or a body sent.
+    fn unanswered(&self, cause: &str);
 }
 
 /// Why a broker cannot be opened. Never holds a credential.

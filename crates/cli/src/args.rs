@@ -9,6 +9,7 @@ use plimsoll_core::Tier;
 const EXAMPLES: &str = "\
 Examples:
   plimsoll run payroll.js                     run a file in a fresh sandbox
+  plimsoll run . --step 'node main.js'        run a folder as a project (needs --provider docker, or a daemon)
   echo 'console.log(6 * 7)' | plimsoll run -  run what arrives on standard input
   plimsoll run --floor vm payroll.js          refuse anything weaker than a virtual machine
   plimsoll doctor                             what this host can prove, and what is missing
@@ -21,11 +22,20 @@ Exit status:
   123                it may have run, and there is no checked answer
   2                  the command line is wrong; nothing ran
 A program may end with 125, 123 or 2 by itself: the line on standard error says whether it ran.
+A project ends with 0 when every step succeeded, otherwise with the exit code of the step that failed; with 124 when its timeout
+ended it, 125 when its files could not be written, and 123 when the sandbox gave no report of its own.
+
+Projects:
+  Every file of the folder is sent, hidden ones too; .git and the folder of --out are left out, and a line says so. Files are
+  UTF-8 text: at most 200, and 4194304 bytes together. A link is followed to a file of the folder; one that leads out is refused.
+  Steps run in order with sh -c in a copy of the folder; the first that fails is the last. Nothing of the folder is changed.
+  Artifacts are written below --out, which is made; a file that is there already is refused before the run without --force.
 
 Examples:
   plimsoll run payroll.js
   plimsoll run --timeout 500ms --floor process payroll.js
   plimsoll run --json payroll.js > answer.json
+  plimsoll run --provider docker . --step 'tsc' --step 'node dist/main.js > report.txt' --artifact report.txt --out results
   PLIMSOLL_TOKEN=… plimsoll run --daemon https://sandbox.example payroll.js
   plimsoll run --grants grants.json --grant berths --caller me calls-an-api.js
 
@@ -68,6 +78,18 @@ Examples:
   plimsoll bench
   plimsoll bench --json";
 
+const GVISOR_EXAMPLES: &str = "\
+Exit status: 0 when it is installed and registered, 1 when it is not, 2 when the command line is wrong.
+
+Installing takes root. The engine is told to read its configuration again, which stops no container; it is restarted only
+where that does not show the runtime and systemd started it.
+
+Examples:
+  plimsoll gvisor install
+  plimsoll gvisor install --from-module
+  plimsoll gvisor install --archive gvisor-x86_64.tar.zstd
+  plimsoll gvisor install --verify-only";
+
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   plimsoll completions bash > /etc/bash_completion.d/plimsoll
@@ -91,7 +113,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run one JavaScript program in a fresh sandbox.
+    /// Run one JavaScript program, or a folder with shell steps, in a fresh sandbox.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
     /// Show what a provider states about itself: its tier, what it runs, its limits.
@@ -123,6 +145,18 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<OsString>,
     },
+    /// Install gVisor, with which the docker provider proves the kernel tier.
+    Gvisor {
+        /// What to do.
+        #[command(subcommand)]
+        command: GvisorCommand,
+    },
+    /// Build the images that the docker provider runs code in, without a registry.
+    Images {
+        /// What to do.
+        #[command(subcommand)]
+        command: crate::images::ImagesCommand,
+    },
     /// Print the licences of the works inside the embedded engine.
     Notices,
     /// Print a completion script for a shell.
@@ -142,8 +176,12 @@ pub enum Command {
 /// Options of `run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// The program: a file, or - for standard input.
+    /// The program: a file, or - for standard input. With --step, the folder of a project.
+    #[arg(value_name = "FILE|DIR")]
     pub file: PathBuf,
+    /// What makes a folder a project.
+    #[command(flatten)]
+    pub project: ProjectArgs,
     /// Where it runs.
     #[command(flatten)]
     pub target: TargetArgs,
@@ -163,6 +201,23 @@ pub struct RunArgs {
     /// Leave out the line about the run on standard error.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// What is done with a folder.
+#[derive(Args, Debug, Default)]
+pub struct ProjectArgs {
+    /// Run this shell command in the folder, after the steps before it; up to 20 of them.
+    #[arg(id = "steps", long = "step", value_name = "COMMAND", allow_hyphen_values = true)]
+    pub steps: Vec<String>,
+    /// Bring this file back after the steps, failed ones included; up to 100, 8388608 bytes together.
+    #[arg(id = "artifacts", long = "artifact", value_name = "PATH", requires = "steps")]
+    pub artifacts: Vec<String>,
+    /// The folder to write artifacts below; --json needs none.
+    #[arg(long, value_name = "DIR", requires = "artifacts")]
+    pub out: Option<PathBuf>,
+    /// Replace files that exist below --out.
+    #[arg(long, requires = "out")]
+    pub force: bool,
 }
 
 /// Which sandbox is meant: one in this process, or a daemon's.
@@ -210,6 +265,39 @@ pub struct ServeArgs {
     /// List every variable the daemon reads, and stop.
     #[arg(long)]
     pub variables: bool,
+}
+
+/// What `gvisor` can do.
+#[derive(Debug, Subcommand)]
+pub enum GvisorCommand {
+    /// Install the pinned runsc and register it with the container engine as the runtime `runsc`.
+    #[command(after_help = GVISOR_EXAMPLES)]
+    Install(GvisorInstallArgs),
+}
+
+/// Options of `gvisor install`.
+#[derive(Args, Debug)]
+pub struct GvisorInstallArgs {
+    /// Build the pinned Go module here instead of downloading the release: for hosts that reach Go's module proxy and not
+    /// the releases. Takes Go, a minute or two, and 1 GB of disk until it is built.
+    #[arg(long, conflicts_with = "archive")]
+    pub from_module: bool,
+    /// Take the release archive from this file; it must be the pinned one.
+    #[arg(long, value_name = "FILE")]
+    pub archive: Option<PathBuf>,
+    /// Check that the pinned runsc can be had, and stop: nothing is installed. Takes no root.
+    #[arg(long)]
+    pub verify_only: bool,
+    /// The folder to install into, with what runsc needs beside it.
+    #[arg(long, value_name = "FOLDER", default_value = "/usr/local/bin")]
+    pub into: PathBuf,
+    /// The engine's configuration file; without it the one that the running engine was started with, and without an engine
+    /// /etc/docker/daemon.json.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The engine's socket.
+    #[arg(long, value_name = "SOCKET", default_value = "/var/run/docker.sock")]
+    pub engine: PathBuf,
 }
 
 /// Text or JSON.

@@ -13,7 +13,10 @@ use crate::{local, remote, runtime};
 pub(crate) fn describe(args: &DescribeArgs, lookup: &dyn Lookup) -> Result<Vec<u8>, Failure> {
     let stated = match &args.target.daemon {
         Some(url) => runtime(true)?.block_on(remote::describe(url, args.target.insecure_http, lookup))?,
-        None => runtime(false)?.block_on(here(args, lookup))?,
+        None => {
+            let network = !local::in_process(args.target.provider.as_deref(), lookup);
+            runtime(network)?.block_on(here(args, lookup))?
+        }
     };
     Ok(if args.json {
         let mut text = json::to_json(&stated);
@@ -26,7 +29,9 @@ pub(crate) fn describe(args: &DescribeArgs, lookup: &dyn Lookup) -> Result<Vec<u
 
 async fn here(args: &DescribeArgs, lookup: &dyn Lookup) -> Result<pb::DescribeResponse, Failure> {
     let sandbox = local::sandbox(args.target.provider.as_deref(), lookup).await?;
-    Ok(describe_response(&sandbox.evidence()))
+    let stated = describe_response(&sandbox.evidence());
+    sandbox.drain().await.map_err(|fault| Failure::not_ready(&fault))?;
+    Ok(stated)
 }
 
 fn as_text(stated: &pb::DescribeResponse) -> String {

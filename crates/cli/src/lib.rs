@@ -12,15 +12,22 @@ use plimsoll::env::Environment;
 use plimsoll_core::vars::Lookup;
 
 pub mod args;
+mod artifacts;
 mod bench;
 mod describe;
 mod doctor;
 mod failure;
+mod folder;
 mod grants;
+mod gvisor;
+mod hint;
+mod images;
 mod line;
 mod local;
 mod pages;
+mod progress;
 mod remote;
+mod request;
 mod run;
 mod serve;
 mod streams;
@@ -62,6 +69,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>, environment: impl FnOnce()
         ),
         Command::Specgen { args } => Tool::Specgen.run("plimsoll specgen", args),
         Command::Report { args } => Tool::Report.run("plimsoll report", args),
+        Command::Gvisor {
+            command: args::GvisorCommand::Install(args),
+        } => gvisor::install(args, &environment()),
+        Command::Images { command } => images::images(&command, &environment()),
         Command::Notices => print(plimsoll::ENGINE_NOTICES.as_bytes()),
         Command::Completions { shell } => print(&pages::completions(shell)),
         Command::Man { command } => print_or_explain(pages::manual(command.as_deref()), false, "page"),
@@ -74,7 +85,7 @@ fn tree() -> clap::Command {
 }
 
 fn doctor(json: bool, lookup: &dyn Lookup) -> ExitCode {
-    match runtime(false) {
+    match runtime(true) {
         Ok(runtime) => {
             let (text, proven) = runtime.block_on(doctor::report(lookup, json));
             let printed = print(text.as_bytes());

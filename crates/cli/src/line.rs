@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use plimsoll_core::limits::EXIT_TIMED_OUT;
-use plimsoll_core::{Diagnostics, JavaScriptResult, Trap};
+use plimsoll_core::{Diagnostics, JavaScriptResult, ProjectOutcome, ProjectResult, StepResult, Trap};
 use plimsoll_record::Answer;
 
+use crate::args::ProjectArgs;
 use crate::failure::{MAY_HAVE_RUN, NOTHING_RAN, USAGE};
-use crate::words::milliseconds;
+use crate::words::{milliseconds, visible};
 
 /// Exit code of a run whose engine trapped.
 const EXIT_TRAPPED: i32 = 134;
@@ -44,43 +45,163 @@ pub(crate) fn about(answer: &Answer, result: &JavaScriptResult, lowered: Option<
     if let Some(meaning) = meaning(result, &diagnostics) {
         let _infallible = write!(line, " ({meaning})");
     }
-    if let Some(Lowered { asked_ms, most_ms }) = lowered {
+    line.push_str(&lowering(lowered));
+    line.push_str(&cut(
+        "stdout",
+        result.stdout_truncated,
+        &result.stdout,
+        diagnostics.stdout_bytes,
+    ));
+    line.push_str(&cut(
+        "stderr",
+        result.stderr_truncated,
+        &result.stderr,
+        diagnostics.stderr_bytes,
+    ));
+    line.push_str(&ending(answer, &diagnostics));
+    line
+}
+
+/// One line for each step that ran.
+pub(crate) fn about_steps(result: &ProjectResult, asked: usize) -> Vec<String> {
+    let about = |(index, step): (usize, &StepResult)| {
+        let diagnostics = &step.diagnostics;
+        let mut line = format!("plimsoll: step {} of {asked}, exit {}", index + 1, step.exit_code);
+        if step.timed_out {
+            line.push_str(" (the timeout ended it)");
+        }
+        let _infallible = write!(line, ", {}", duration(step.duration_ms));
+        line.push_str(&cut(
+            "stdout",
+            step.stdout_truncated,
+            &step.stdout,
+            diagnostics.stdout_bytes,
+        ));
+        line.push_str(&cut(
+            "stderr",
+            step.stderr_truncated,
+            &step.stderr,
+            diagnostics.stderr_bytes,
+        ));
+        if let Some(limit) = diagnostics.limit_hit {
+            let _infallible = write!(line, ", limit hit: {}", limit.as_str());
+        }
+        let _infallible = write!(line, ": {}", shortened(&step.command));
+        line
+    };
+    result.steps.iter().enumerate().map(about).collect()
+}
+
+/// An artifact that did not come back.
+pub(crate) fn about_missing(path: &str) -> String {
+    format!(
+        "plimsoll: no artifact {}: there was no regular file of that path, or no room left for it",
+        visible(path)
+    )
+}
+
+/// As [`about`], for a project: how the plan ended, and what came back.
+pub(crate) fn about_project(
+    answer: &Answer,
+    result: &ProjectResult,
+    asked: &ProjectArgs,
+    lowered: Option<Lowered>,
+) -> String {
+    let steps = asked.steps.len();
+    let mut line = format!(
+        "plimsoll: tier {}, {}, ",
+        answer.isolation,
+        duration(answer.duration_ms)
+    );
+    match (result.outcome, failed(result)) {
+        (ProjectOutcome::COMPLETED, None) if result.steps.len() == steps => {
+            line.push_str(&match steps {
+                1 => "the step succeeded".to_owned(),
+                steps => format!("all {steps} steps succeeded"),
+            });
+        }
+        (ProjectOutcome::COMPLETED, Some((number, step))) => {
+            let _infallible = write!(line, "step {number} of {steps} failed with exit {}", step.exit_code);
+        }
+        (ProjectOutcome::COMPLETED, None) => {
+            let _infallible = write!(
+                line,
+                "completed, but only {} of {steps} steps are reported",
+                result.steps.len()
+            );
+        }
+        (outcome, _) => {
+            line.push_str(outcome.as_str());
+            if !result.outcome_detail.is_empty() {
+                let _infallible = write!(line, " ({})", visible(&result.outcome_detail));
+            }
+        }
+    }
+    line.push_str(&lowering(lowered));
+    if !asked.artifacts.is_empty() {
         let _infallible = write!(
             line,
+            ", {} of {} artifacts",
+            result.artifacts.len(),
+            asked.artifacts.len()
+        );
+        if let Some(out) = &asked.out {
+            let _infallible = write!(line, " in {}", visible(&out.display().to_string()));
+        }
+        if result.artifacts_truncated {
+            line.push_str(", cut at the most that artifacts may have together");
+        }
+    }
+    line.push_str(&ending(answer, &answer.diagnostics.unwrap_or_default()));
+    line
+}
+
+/// The step that failed, counted from one: the last one, or none.
+pub(crate) fn failed(result: &ProjectResult) -> Option<(usize, &StepResult)> {
+    let mut counted = (1..).zip(&result.steps);
+    counted.find(|(_, step)| step.exit_code != 0 || step.timed_out)
+}
+
+fn lowering(lowered: Option<Lowered>) -> String {
+    match lowered {
+        Some(Lowered { asked_ms, most_ms }) => format!(
             ", timeout {} lowered to {}, this provider's maximum",
             milliseconds(asked_ms),
             milliseconds(most_ms)
-        );
-    }
-    for (stream, cut, kept, written) in [
-        (
-            "stdout",
-            result.stdout_truncated,
-            result.stdout.len(),
-            diagnostics.stdout_bytes,
         ),
-        (
-            "stderr",
-            result.stderr_truncated,
-            result.stderr.len(),
-            diagnostics.stderr_bytes,
-        ),
-    ] {
-        if cut {
-            let _infallible = write!(line, ", {stream} truncated to {kept}");
-            if written > 0 {
-                let _infallible = write!(line, " of {written}");
-            }
-            line.push_str(" bytes");
-        }
+        None => String::new(),
     }
+}
+
+/// What was cut off a stream.
+fn cut(stream: &str, cut: bool, kept: &[u8], written: u64) -> String {
+    match (cut, written) {
+        (false, _) => String::new(),
+        (true, 0) => format!(", {stream} truncated to {} bytes", kept.len()),
+        (true, written) => format!(", {stream} truncated to {} of {written} bytes", kept.len()),
+    }
+}
+
+/// Which limit was hit, and the digest of the record.
+fn ending(answer: &Answer, diagnostics: &Diagnostics) -> String {
+    let mut text = String::new();
     if let Some(limit) = diagnostics.limit_hit {
-        let _infallible = write!(line, ", limit hit: {}", limit.as_str());
+        let _infallible = write!(text, ", limit hit: {}", limit.as_str());
     }
     if let Some(record) = &answer.record {
-        let _infallible = write!(line, ", record {}", record.record_sha256);
+        let _infallible = write!(text, ", record {}", record.record_sha256);
     }
-    line
+    text
+}
+
+/// A command on one line, and not a long one.
+fn shortened(command: &str) -> String {
+    const SHOWN: usize = 60;
+    let mut shown = visible(&command.chars().take(SHOWN).collect::<String>());
+    if command.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 fn duration(ms: i64) -> String {
@@ -121,6 +242,69 @@ mod tests {
     use plimsoll_record::RunRecord;
 
     use super::*;
+
+    #[test]
+    fn a_project_has_a_line_for_each_step_and_one_about_all_of_it() {
+        let step = |command: &str, exit_code| StepResult {
+            command: command.to_owned(),
+            exit_code,
+            duration_ms: 12,
+            ..StepResult::default()
+        };
+        let asked = ProjectArgs {
+            steps: vec!["tsc".to_owned(), "node\nmain.js".to_owned()],
+            artifacts: vec!["a".to_owned(), "b".to_owned()],
+            out: Some("results".into()),
+            force: false,
+        };
+        let told = |result: ProjectResult| {
+            let answer = Answer {
+                sandbox: "any".to_owned(),
+                isolation: "container".to_owned(),
+                duration_ms: 1_234,
+                record: None,
+                software_identity: String::new(),
+                environment: String::new(),
+                instance: String::new(),
+                diagnostics: None,
+                result: None,
+            };
+            let mut lines = about_steps(&result, 2);
+            lines.push(about_project(&answer, &result, &asked, None));
+            lines.join("\n")
+        };
+        let completed = ProjectResult {
+            outcome: ProjectOutcome::COMPLETED,
+            steps: vec![step("tsc", 0), step("node\nmain.js", 0)],
+            artifacts: vec![plimsoll_core::Artifact::default()],
+            ..ProjectResult::default()
+        };
+        let lines = [
+            told(completed.clone()),
+            told(ProjectResult {
+                steps: vec![step(&"x".repeat(80), 3)],
+                artifacts_truncated: true,
+                ..completed.clone()
+            }),
+            told(ProjectResult {
+                steps: vec![step("tsc", 0)],
+                ..completed.clone()
+            }),
+            told(ProjectResult {
+                outcome: ProjectOutcome::TIMED_OUT,
+                outcome_detail: "step 1 was still running".to_owned(),
+                steps: vec![StepResult {
+                    timed_out: true,
+                    stdout: b"kept".to_vec(),
+                    stdout_truncated: true,
+                    ..step("sleep 9", 124)
+                }],
+                ..completed
+            }),
+            about_missing("b"),
+        ];
+        insta::assert_snapshot!(lines.join("\n\n"));
+    }
 
     fn line(duration_ms: i64, result: &JavaScriptResult, diagnostics: Diagnostics) -> String {
         let record = RunRecord {

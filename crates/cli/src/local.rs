@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use plimsoll::Sandbox;
-use plimsoll::registry::PROVIDERS;
+use plimsoll::registry::{Choice, PROVIDERS};
+use plimsoll::{BuildError, Refusal, Sandbox};
 use plimsoll_core::vars::Lookup;
 
 use crate::failure::Failure;
@@ -53,11 +53,34 @@ pub(crate) fn with_provider<'a>(named: Option<&str>, below: &'a dyn Lookup) -> O
     Overlay { below, above }
 }
 
-/// As [`with_provider`], with room for one run and no more: the less is reserved, the sooner it starts.
+/// As [`with_provider`], for a command that looks at this host and runs nobody's program: the operator's minimum is about
+/// programs.
+pub(crate) fn for_a_look<'a>(named: &str, below: &'a dyn Lookup) -> Overlay<'a> {
+    let mut overlay = with_provider(Some(named), below);
+    overlay.above.push(("SANDBOX_MIN_ISOLATION", "".into()));
+    overlay
+}
+
+/// As [`for_a_look`], at the docker provider with this runtime. Nothing is kept ready for runs that never come.
+pub(crate) fn for_a_look_at_docker<'a>(runtime: &OsStr, below: &'a dyn Lookup) -> Overlay<'a> {
+    let mut overlay = for_a_look("docker", below);
+    overlay.above.push(("SANDBOX_DOCKER_RUNTIME", runtime.to_owned()));
+    overlay.above.push(("SANDBOX_READY_POOL", "".into()));
+    overlay
+}
+
+/// As [`with_provider`], with room for one run and no more: the less is reserved, the sooner it starts. Nothing is kept ready
+/// for runs that never come.
 pub(crate) fn for_one_run<'a>(named: Option<&str>, below: &'a dyn Lookup) -> Overlay<'a> {
     let mut overlay = with_provider(named, below);
     overlay.above.push(("SANDBOX_MAX_CONCURRENT", "1".into()));
+    overlay.above.push(("SANDBOX_READY_POOL", "".into()));
     overlay
+}
+
+/// Whether the chosen provider speaks to nobody outside this process. A choice that cannot be read is told by [`sandbox`].
+pub(crate) fn in_process(named: Option<&str>, lookup: &dyn Lookup) -> bool {
+    Choice::read(&for_one_run(named, lookup)).map_or(true, |choice| choice.in_process())
 }
 
 /// A sandbox for one run, in this process.
@@ -66,7 +89,10 @@ pub(crate) async fn sandbox(named: Option<&str>, lookup: &dyn Lookup) -> Result<
     check_provider(&chosen)?;
     Sandbox::from_lookup_in(&chosen, cache(lookup).as_deref())
         .await
-        .map_err(|error| Failure::not_ready(&error))
+        .map_err(|error| match error {
+            BuildError::BelowMinimum(cause) => Refusal::isolation(cause.to_string()).into(),
+            other => Failure::not_ready(&other),
+        })
 }
 
 /// The daemon's words for a provider that is not there speak of running nothing when none is chosen; here wasm would run.
@@ -129,6 +155,14 @@ mod tests {
             at(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")]),
             Some("/x/plimsoll".into())
         );
+    }
+
+    #[test]
+    fn only_a_provider_of_this_process_needs_no_network() {
+        let environment = Environment::from_pairs([("SANDBOX_READY_POOL", "4"), ("SANDBOX_MEMORY_MB", "64")]);
+        assert!(in_process(None, &environment));
+        assert!(in_process(Some("wasm"), &environment));
+        assert!(!in_process(Some("docker"), &environment));
     }
 
     #[test]

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use plimsoll_client::{Client, Error, ErrorKind, JavaScriptResult as Checked, Refusal as Mark};
+use plimsoll_client::{
+    Client, Error, ErrorKind, Evidence, ProjectRequest, Refusal as Mark, RunCall, RunResultKind, TakesGrant,
+};
 use plimsoll_core::vars::Lookup;
 use plimsoll_core::{
-    Code, JavaScriptResult, Payload, PayloadEnvironment, Reason, Refusal, RunRequest, RunResult, Tier,
+    Code, JavaScriptResult, Payload, PayloadEnvironment, PayloadKind, ProjectResult, ProjectRun, Reason, Refusal,
+    RunRequest, RunResult, Tier,
 };
 use plimsoll_record::Answer;
 use plimsoll_wire::pb;
@@ -26,29 +29,94 @@ pub(crate) async fn run(
     lookup: &dyn Lookup,
 ) -> Result<Answer, Failure> {
     let client = client(url, insecure, lookup)?;
-    let explained = |error: Error| failure(&error, url, lookup);
-    let Some(Payload::JavaScript(program)) = request.payload else {
-        return Err(Failure::usage("only JavaScript programs can be run"));
+    let conditions = Conditions {
+        floor: request.minimum_isolation.parse().ok(),
+        timeout: Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0)),
     };
-    let run = client.run_javascript(program.code).grant_profile(program.grant_profile);
-    let run = match request.minimum_isolation.parse::<Tier>() {
-        Ok(floor) => run.floor(floor),
-        Err(_) => run.any_tier(),
+    let ran = match request.payload {
+        Some(Payload::JavaScript(program)) => {
+            let call = client.run_javascript(program.code);
+            conditions.send(call, program.grant_profile).await.map(|checked| {
+                let result = RunResult::JavaScript(JavaScriptResult {
+                    stdout: checked.stdout,
+                    stderr: checked.stderr,
+                    exit_code: checked.exit_code,
+                    timed_out: checked.timed_out,
+                    stdout_truncated: checked.stdout_truncated,
+                    stderr_truncated: checked.stderr_truncated,
+                    advice: checked.advice,
+                });
+                answer(checked.evidence, result)
+            })
+        }
+        Some(Payload::Project(project)) => {
+            let (project, profile) = sent(project);
+            let call = client.run_project(project);
+            conditions.send(call, profile).await.map(|checked| {
+                let result = RunResult::Project(ProjectResult {
+                    steps: checked.steps,
+                    outcome: checked.outcome,
+                    outcome_detail: checked.detail,
+                    artifacts: checked.artifacts,
+                    artifacts_truncated: checked.artifacts_truncated,
+                    advice: checked.advice,
+                });
+                answer(checked.evidence, result)
+            })
+        }
+        Some(Payload::Module(_) | Payload::Cell(_)) | None => {
+            return Err(Failure::usage("only programs and projects can be run"));
+        }
     };
-    let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
-    Ok(answer(run.timeout(timeout).send().await.map_err(explained)?))
+    ran.map_err(|error| failure(&error, url, lookup))
 }
 
-/// The longest a program may run on a daemon; 0 when it does not say so in time, because a run is not worth less for it.
-pub(crate) async fn max_timeout_ms(url: &str, insecure: bool, lookup: &dyn Lookup) -> u32 {
+/// What a run asks for beside its code.
+#[derive(Clone, Copy)]
+struct Conditions {
+    floor: Option<Tier>,
+    timeout: Duration,
+}
+
+impl Conditions {
+    async fn send<R: RunResultKind + TakesGrant>(
+        self,
+        call: RunCall<'_, R>,
+        grant_profile: String,
+    ) -> Result<R, Error> {
+        let call = call.grant_profile(grant_profile).timeout(self.timeout);
+        match self.floor {
+            Some(floor) => call.floor(floor).send().await,
+            None => call.any_tier().send().await,
+        }
+    }
+}
+
+/// A project as the client takes it, and the grant profile it names.
+fn sent(project: ProjectRun) -> (ProjectRequest, String) {
+    let mut request = ProjectRequest::new();
+    for file in project.files {
+        request = request.file(file.path, file.content);
+    }
+    for step in project.steps {
+        request = request.step(step);
+    }
+    for artifact in project.artifacts {
+        request = request.artifact(artifact);
+    }
+    (request, project.grant_profile)
+}
+
+/// The longest a payload of this kind may run on a daemon; 0 when it does not say so in time, because a run is not worth less
+/// for it.
+pub(crate) async fn max_timeout_ms(url: &str, insecure: bool, kind: Option<PayloadKind>, lookup: &dyn Lookup) -> u32 {
     let asked = tokio::time::timeout(PATIENCE, describe(url, insecure, lookup)).await;
-    let environment = asked.ok().and_then(Result::ok).and_then(|stated| {
-        stated
-            .javascript_environment
-            .as_option()
-            .map(|environment| environment.max_timeout_ms)
+    let stated = asked.ok().and_then(Result::ok);
+    let environment = stated.as_ref().and_then(|stated| match kind {
+        Some(PayloadKind::Project) => stated.project_environment.as_option(),
+        _ => stated.javascript_environment.as_option(),
     });
-    environment.unwrap_or(0)
+    environment.map_or(0, |environment| environment.max_timeout_ms)
 }
 
 /// What a daemon states about itself, also when it speaks another protocol number.
@@ -134,6 +202,9 @@ fn failure(error: &Error, url: &str, lookup: &dyn Lookup) -> Failure {
             failure.with_advice("check that --daemon is the address of a plimsoll daemon")
         }
         ErrorKind::Unsupported if has_path(url) => failure.with_advice("check the path in --daemon"),
+        ErrorKind::Unsupported if error.not_dispatched() == Some(Mark::Unsupported) => {
+            failure.with_advice("`plimsoll describe --daemon` shows what it runs")
+        }
         _ => failure,
     }
 }
@@ -159,8 +230,7 @@ fn marked(error: &Error) -> Failure {
 }
 
 /// The answer as it came, put together again from its checked parts.
-fn answer(checked: Checked) -> Answer {
-    let evidence = checked.evidence;
+fn answer(evidence: Evidence, result: RunResult) -> Answer {
     Answer {
         sandbox: evidence.provider,
         isolation: evidence.isolation,
@@ -170,14 +240,6 @@ fn answer(checked: Checked) -> Answer {
         environment: evidence.environment,
         instance: evidence.instance,
         diagnostics: evidence.diagnostics,
-        result: Some(RunResult::JavaScript(JavaScriptResult {
-            stdout: checked.stdout,
-            stderr: checked.stderr,
-            exit_code: checked.exit_code,
-            timed_out: checked.timed_out,
-            stdout_truncated: checked.stdout_truncated,
-            stderr_truncated: checked.stderr_truncated,
-            advice: checked.advice,
-        })),
+        result: Some(result),
     }
 }

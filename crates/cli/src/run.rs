@@ -1,19 +1,22 @@
-//! `plimsoll run`: one program in, its own output, exit code and one line about it out.
+//! `plimsoll run`: one program or project in, its own output, exit code and one line about it out.
 
-use std::io::Read as _;
 use std::mem::ManuallyDrop;
-use std::path::Path;
+use std::sync::Arc;
 
-use plimsoll_core::limits::MAX_CODE_BYTES;
+use plimsoll::{Reason, RunError};
+use plimsoll_core::limits::EXIT_TIMED_OUT;
 use plimsoll_core::vars::Lookup;
-use plimsoll_core::{Code, JavaScriptResult, Payload, RunRequest, RunResult};
+use plimsoll_core::{Code, JavaScriptResult, ProjectOutcome, ProjectResult, RunRequest, RunResult};
 use plimsoll_record::Answer;
 use plimsoll_wire::{json, pb};
 
 use crate::args::RunArgs;
-use crate::failure::Failure;
-use crate::line::Lowered;
-use crate::{grants, line, local, remote, runtime, streams};
+use crate::failure::{Failure, MAY_HAVE_RUN, NOTHING_RAN};
+use crate::line::{self, Lowered};
+use crate::progress::{Progress, Signals};
+use crate::request::{self, Prepared};
+use crate::streams::Written;
+use crate::{artifacts, grants, hint, local, remote, runtime, streams};
 
 /// Runs the program and reports it; the exit code of the process.
 pub(crate) fn run(args: &RunArgs, lookup: &dyn Lookup) -> u8 {
@@ -25,114 +28,207 @@ pub(crate) fn run(args: &RunArgs, lookup: &dyn Lookup) -> u8 {
 struct Ran {
     answer: Answer,
     lowered: Option<Lowered>,
+    /// Lines of our own that explain the program's output.
+    notes: Vec<String>,
 }
 
 fn attempt(args: &RunArgs, lookup: &dyn Lookup) -> Result<Ran, Failure> {
-    let mut request = RunRequest::javascript(read_program(&args.file)?);
-    request.minimum_isolation = args.floor.map(|floor| floor.as_str().to_owned()).unwrap_or_default();
-    request.timeout_ms = args.timeout.map_or(0, |timeout| timeout.ms);
-    if let (Some(Payload::JavaScript(program)), Some(profile)) = (&mut request.payload, &args.grant.profile) {
-        profile.clone_into(&mut program.grant_profile);
-    }
-    match &args.target.daemon {
+    let Prepared { request, mut notes } = request::prepare(args)?;
+    let mut ran = match &args.target.daemon {
         Some(url) => runtime(true)?.block_on(run_there(url, args, request, lookup)),
-        None => runtime(args.grant.profile.is_some())?.block_on(run_here(args, request, lookup)),
-    }
+        None => {
+            let network = args.grant.profile.is_some() || !local::in_process(args.target.provider.as_deref(), lookup);
+            runtime(network)?.block_on(run_here(args, request, lookup))
+        }
+    }?;
+    notes.append(&mut ran.notes);
+    Ok(Ran { notes, ..ran })
 }
 
 async fn run_here(args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> Result<Ran, Failure> {
+    let named = args.target.provider.as_deref();
     let profiles = grants::profiles(&args.grant, args.quiet || args.json, lookup)?;
-    let mut sandbox = local::sandbox(args.target.provider.as_deref(), lookup).await?;
+    let progress = Progress::new(args.quiet, lookup);
+    // A sandbox outside this process does not go with it.
+    let mut signals = Signals::watched(!local::in_process(named, lookup))?;
+    let preparing = progress.during("preparing the sandbox", local::sandbox(named, lookup));
+    let (Some(prepared), stopped) = signals.see_through(preparing).await else {
+        return Err(nothing_ran_yet());
+    };
+    let mut sandbox = prepared?;
+    let causes = Arc::new(grants::Causes::default());
     if let Some((profiles, caller)) = profiles {
-        sandbox = sandbox.with_grants(profiles, caller);
+        sandbox = sandbox
+            .with_grants(profiles, caller)
+            .with_cause_observer(Arc::clone(&causes) as _);
     }
     let evidence = sandbox.evidence();
-    let most_ms = evidence
-        .environments
-        .javascript
+    let environment = request
+        .payload
         .as_ref()
-        .map_or(0, |one| one.max_timeout_ms);
-    let lowered = Lowered::of(request.timeout_ms, most_ms);
-    let answer = sandbox.exchange(request).await?;
+        .and_then(|payload| evidence.environments.of(payload.kind()));
+    let lowered = Lowered::of(request.timeout_ms, environment.map_or(0, |one| one.max_timeout_ms));
+    let doing = doing(args);
+    let answered = if stopped {
+        Err(nothing_ran_yet())
+    } else {
+        tokio::select! {
+            biased;
+            answered = progress.during(&doing, sandbox.exchange(request)) => answered.map_err(|error| explained(error, args)),
+            () = signals.next() => Err(Failure::may_have_run(Code::Canceled, "interrupted; what was running has been ended")),
+        }
+    };
+    let mut notes = causes.lines();
+    tokio::select! {
+        biased;
+        drained = progress.during("clearing away the sandbox", sandbox.drain()) => {
+            notes.extend(drained.err().map(|fault| format!("plimsoll: not everything could be cleared away: {fault}")));
+        }
+        () = signals.next() => notes.push("plimsoll: interrupted before everything was cleared away".to_owned()),
+    }
+    let answer = answered?;
     // The process ends with this run, and the kernel takes everything back at once; taking it apart first takes time that
     // the whole command has little of.
     let _left_to_the_kernel = ManuallyDrop::new(sandbox);
-    Ok(Ran { answer, lowered })
+    Ok(Ran { answer, lowered, notes })
 }
 
 async fn run_there(url: &str, args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> Result<Ran, Failure> {
     let (insecure, timeout_ms) = (args.target.insecure_http, request.timeout_ms);
-    let answer = remote::run(url, insecure, request, lookup).await?;
+    let kind = request.payload.as_ref().map(plimsoll_core::Payload::kind);
+    let answer = Progress::new(args.quiet, lookup)
+        .during(&doing(args), remote::run(url, insecure, request, lookup))
+        .await?;
     let lowered = if timeout_ms > 0 && !args.quiet {
-        Lowered::of(timeout_ms, remote::max_timeout_ms(url, insecure, lookup).await)
+        Lowered::of(timeout_ms, remote::max_timeout_ms(url, insecure, kind, lookup).await)
     } else {
         None
     };
-    Ok(Ran { answer, lowered })
+    let notes = Vec::new();
+    Ok(Ran { answer, lowered, notes })
 }
 
-/// The program's text: never more than one byte past what a run takes, whatever the file is.
-fn read_program(file: &Path) -> Result<String, Failure> {
-    let name = if file == Path::new("-") {
-        "standard input".to_owned()
+fn doing(args: &RunArgs) -> String {
+    let place = if args.target.daemon.is_some() {
+        " on the daemon"
     } else {
-        file.display().to_string()
+        ""
     };
-    let limit = u64::try_from(MAX_CODE_BYTES).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    if file == Path::new("-") {
-        let read = std::io::stdin().lock().take(limit).read_to_end(&mut bytes);
-        read.map_err(|error| Failure::no_program(format!("cannot read {name}: {error}")))?;
+    match args.project.steps.len() {
+        0 => format!("running the program{place}"),
+        1 => format!("running one step{place}"),
+        steps => format!("running {steps} steps{place}"),
+    }
+}
+
+fn nothing_ran_yet() -> Failure {
+    Failure::not_ready(&"interrupted before anything ran")
+}
+
+/// What somebody who typed the command can do about it.
+fn explained(error: RunError, args: &RunArgs) -> Failure {
+    let no_projects = !args.project.steps.is_empty()
+        && matches!(&error, RunError::NotDispatched(refusal) if refusal.reason() == Reason::Unsupported);
+    let failure = Failure::from(error);
+    if no_projects {
+        failure.with_advice("steps need a shell: use --provider docker, or --daemon with a daemon that has one")
     } else {
-        // These errors name the file.
-        let read = fs_err::File::open(file).and_then(|opened| opened.take(limit).read_to_end(&mut bytes));
-        read.map_err(|error| Failure::no_program(error.to_string()))?;
+        failure
     }
-    if bytes.len() > MAX_CODE_BYTES {
-        return Err(Failure::no_program(format!(
-            "{name} is over {MAX_CODE_BYTES} bytes, the most a program may have"
-        )));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        Failure::no_program(format!("{name} is not UTF-8 text (byte {at}); save it as UTF-8"))
-    })
 }
 
 fn deliver(args: &RunArgs, ran: Ran, lookup: &dyn Lookup) -> Result<u8, Failure> {
-    let Ran { answer, lowered } = ran;
-    let Some(RunResult::JavaScript(result)) = answer.result.clone() else {
-        return Err(Failure::may_have_run(
+    let Ran {
+        answer,
+        lowered,
+        mut notes,
+    } = ran;
+    let is_project = !args.project.steps.is_empty();
+    match answer.result.clone() {
+        Some(RunResult::JavaScript(result)) if !is_project => {
+            if let Some(hint) = hint::hint(&result, args.grant.profile.is_some()) {
+                notes.push(format!("plimsoll: hint: {hint}"));
+            }
+            notes.push(line::about(&answer, &result, lowered));
+            write(
+                args,
+                answer,
+                &[(result.stdout.as_slice(), result.stderr.as_slice())],
+                &notes,
+                lookup,
+            )?;
+            Ok(exit_code(&result))
+        }
+        Some(RunResult::Project(result)) if is_project => {
+            if let Some(out) = request::out(args) {
+                out.write(&result.artifacts, &args.project.artifacts)?;
+            }
+            let missing = artifacts::missing(&result.artifacts, &args.project.artifacts);
+            notes.extend(line::about_steps(&result, args.project.steps.len()));
+            notes.extend(missing.into_iter().map(line::about_missing));
+            notes.push(line::about_project(&answer, &result, &args.project, lowered));
+            let steps: Vec<Written<'_>> = result
+                .steps
+                .iter()
+                .map(|step| (step.stdout.as_slice(), step.stderr.as_slice()))
+                .collect();
+            write(args, answer, &steps, &notes, lookup)?;
+            Ok(exit_code_of_project(&result, args.project.steps.len()))
+        }
+        _ => Err(Failure::may_have_run(
             Code::DataLoss,
-            "the answer holds no result of a JavaScript program",
-        ));
-    };
-    let about = line::about(&answer, &result, lowered);
-    let exit_code = exit_code(&result);
+            "the answer holds no result of what was asked to run",
+        )),
+    }
+}
+
+/// What the guest wrote, or the whole answer in its place, and then our own lines.
+fn write(
+    args: &RunArgs,
+    answer: Answer,
+    guest: &[Written<'_>],
+    notes: &[String],
+    lookup: &dyn Lookup,
+) -> Result<(), Failure> {
     let written = if args.json {
         let mut text = json::to_json(&pb::RunResponse::from(answer));
         text.push(b'\n');
-        streams::stdout(&text)
+        streams::stdout(&text).map(drop)
     } else {
-        streams::stdout(&result.stdout).and_then(|_| streams::stderr(&result.stderr))
+        guest.iter().try_for_each(|(stdout, stderr)| {
+            streams::stdout(stdout)?;
+            streams::stderr(stderr).map(drop)
+        })
     };
     written
         .map_err(|error| Failure::may_have_run(Code::DataLoss, format!("the output could not be written: {error}")))?;
     if !args.quiet {
-        let (stdout, stderr): (&[u8], &[u8]) = if args.json {
-            (b"", b"")
-        } else {
-            (&result.stdout, &result.stderr)
-        };
-        streams::say_after(&about, stdout, stderr, streams::may_dim(crate::no_color(lookup)));
+        let guest = if args.json { &[][..] } else { guest };
+        streams::say_after(notes, guest, streams::may_dim(crate::no_color(lookup)));
     }
-    Ok(exit_code)
+    Ok(())
 }
 
 /// The guest's exit code in the eight bits a process has; a failure never becomes a success on the way.
 fn exit_code(result: &JavaScriptResult) -> u8 {
-    let [low, ..] = result.exit_code.to_le_bytes();
-    if low == 0 && result.exit_code != 0 { 1 } else { low }
+    eight_bits(result.exit_code)
+}
+
+/// That of the step that failed; without one, 0 only if the plan was completed and no step is missing.
+fn exit_code_of_project(result: &ProjectResult, asked: usize) -> u8 {
+    let failed = line::failed(result).map(|(_, step)| eight_bits(step.exit_code));
+    match result.outcome {
+        ProjectOutcome::COMPLETED if failed.is_none() && result.steps.len() == asked => 0,
+        ProjectOutcome::COMPLETED => failed.unwrap_or(MAY_HAVE_RUN),
+        ProjectOutcome::TIMED_OUT => failed.unwrap_or(eight_bits(EXIT_TIMED_OUT)),
+        ProjectOutcome::SETUP_FAILED => NOTHING_RAN,
+        _ => MAY_HAVE_RUN,
+    }
+}
+
+fn eight_bits(exit_code: i32) -> u8 {
+    let [low, ..] = exit_code.to_le_bytes();
+    if low == 0 && exit_code != 0 { 1 } else { low }
 }
 
 fn report(args: &RunArgs, failure: &Failure) -> u8 {
@@ -152,6 +248,8 @@ fn report(args: &RunArgs, failure: &Failure) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::StepResult;
+
     use super::*;
 
     #[test]
@@ -162,6 +260,40 @@ mod tests {
                 ..JavaScriptResult::default()
             };
             assert_eq!(exit_code(&result), process, "{guest}");
+        }
+    }
+
+    #[test]
+    fn a_project_ends_with_zero_only_when_every_step_succeeded() {
+        let ended = |outcome, exit_codes: &[i32]| {
+            let steps = exit_codes.iter().map(|exit_code| StepResult {
+                exit_code: *exit_code,
+                timed_out: *exit_code == 124,
+                ..StepResult::default()
+            });
+            let result = ProjectResult {
+                outcome,
+                steps: steps.collect(),
+                ..ProjectResult::default()
+            };
+            exit_code_of_project(&result, 2)
+        };
+        for (outcome, exit_codes, process) in [
+            (ProjectOutcome::COMPLETED, &[0, 0][..], 0),
+            (ProjectOutcome::COMPLETED, &[0, 3], 3),
+            (ProjectOutcome::COMPLETED, &[7], 7),
+            (ProjectOutcome::COMPLETED, &[256], 1),
+            (ProjectOutcome::COMPLETED, &[0], 123),
+            (ProjectOutcome::COMPLETED, &[], 123),
+            (ProjectOutcome::TIMED_OUT, &[0, 124], 124),
+            (ProjectOutcome::TIMED_OUT, &[], 124),
+            (ProjectOutcome::SETUP_FAILED, &[], 125),
+            (ProjectOutcome::PROTOCOL_ERROR, &[], 123),
+            (ProjectOutcome::RUNNER_FAILED, &[0, 0], 123),
+            (ProjectOutcome::UNSPECIFIED, &[0, 0], 123),
+            (ProjectOutcome(9), &[0, 0], 123),
+        ] {
+            assert_eq!(ended(outcome, exit_codes), process, "{outcome:?} {exit_codes:?}");
         }
     }
 }

@@ -30,31 +30,51 @@ pub(crate) fn stderr(bytes: &[u8]) -> io::Result<Delivered> {
 
 /// Writes one line of our own to standard error. There is nowhere left to report a failure of that.
 pub(crate) fn say(line: &str) {
-    let _nowhere_to_report = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+    write_own(&format!("{line}\n"));
 }
 
-/// Writes a line of our own after a guest's output. `dim` sets it apart on a terminal.
-pub(crate) fn say_after(line: &str, guest_stdout: &[u8], guest_stderr: &[u8], dim: bool) {
-    let line = if dim {
-        format!("\u{1b}[2m{line}\u{1b}[0m")
-    } else {
-        line.to_owned()
-    };
-    // An unfinished last line of the guest is on the same terminal row our line would start in.
-    let last = match (
-        guest_stderr.last(),
-        io::stdout().is_terminal() && io::stderr().is_terminal(),
-    ) {
-        (Some(last), _) => Some(*last),
-        (None, true) => guest_stdout.last().copied(),
-        (None, false) => None,
-    };
-    let gap = if last.is_some_and(|last| last != b'\n') {
+/// Writes text of our own as it is.
+pub(crate) fn write_own(text: &str) {
+    let _nowhere_to_report = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// What one part of a guest wrote: to standard output, then to standard error.
+pub(crate) type Written<'a> = (&'a [u8], &'a [u8]);
+
+/// Writes lines of our own after a guest's output. `dim` sets them apart on a terminal.
+pub(crate) fn say_after(lines: &[String], guest: &[Written<'_>], dim: bool) {
+    let mut text = gap(guest, both_in_one_place()).to_owned();
+    for line in lines {
+        let (on, off) = if dim { ("\u{1b}[2m", "\u{1b}[0m") } else { ("", "") };
+        text.push_str(&format!("{on}{line}{off}\n"));
+    }
+    write_own(&text);
+}
+
+/// What ends a last line of the guest that our own would otherwise continue. It goes to standard error alone, so no stream of
+/// the guest gets a byte it did not write.
+fn gap(guest: &[Written<'_>], in_one_place: bool) -> &'static str {
+    // Of each part, standard error is written last.
+    let last = guest.iter().rev().find_map(|(stdout, stderr)| match stderr.last() {
+        None if in_one_place => stdout.last(),
+        last => last,
+    });
+    if last.is_some_and(|last| *last != b'\n') {
         "\n"
     } else {
         ""
+    }
+}
+
+/// Whether both streams end up behind one another: on one terminal, in one file, in one pipe.
+fn both_in_one_place() -> bool {
+    let (out, err) = (io::stdout(), io::stderr());
+    let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let same = || {
+        let (out, err) = (rustix::fs::fstat(&out).ok()?, rustix::fs::fstat(&err).ok()?);
+        Some(identity(out) == identity(err))
     };
-    say(&format!("{gap}{line}"));
+    (out.is_terminal() && err.is_terminal()) || same().unwrap_or(false)
 }
 
 fn delivered(written: io::Result<()>) -> io::Result<Delivered> {
@@ -68,4 +88,32 @@ fn delivered(written: io::Result<()>) -> io::Result<Delivered> {
 /// Whether our own lines on standard error may be dimmed: a terminal, and no `NO_COLOR` with a value.
 pub(crate) fn may_dim(no_color: bool) -> bool {
     !no_color && io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_line_begins_in_a_row_of_its_own() {
+        for (guest, in_one_place, expected) in [
+            (&[("abc", "")][..], true, "\n"),
+            (&[("abc\n", "")], true, ""),
+            (&[("", "")], true, ""),
+            (&[], true, ""),
+            (&[("abc", "done\n")], true, ""),
+            (&[("abc\n", "done")], true, "\n"),
+            (&[("abc", "")], false, ""),
+            (&[("abc", "done")], false, "\n"),
+            (&[("a", "b\n"), ("", "")], true, ""),
+            (&[("a", "b"), ("c\n", "")], true, ""),
+            (&[("a", "b"), ("c\n", "")], false, "\n"),
+        ] {
+            let bytes: Vec<Written<'_>> = guest
+                .iter()
+                .map(|(out, err)| (out.as_bytes(), err.as_bytes()))
+                .collect();
+            assert_eq!(gap(&bytes, in_one_place), expected, "{guest:?} {in_one_place}");
+        }
+    }
 }

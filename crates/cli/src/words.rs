@@ -1,10 +1,12 @@
 //! The words of the wire, said as the command line says them.
 
 /// Fields of a request or a client, and what somebody who types a command calls them.
-const FIELDS: [(&str, &str); 6] = [
+const FIELDS: [(&str, &str); 8] = [
     ("minimum_isolation", "--floor"),
     ("timeout_ms", "--timeout"),
     ("javascript.code", "the program"),
+    ("project.steps", "--step"),
+    ("project.artifacts", "--artifact"),
     ("grant_profile", "--grant"),
     ("base URL", "--daemon"),
     ("token", "PLIMSOLL_TOKEN"),
@@ -15,7 +17,11 @@ const FIELDS: [(&str, &str); 6] = [
 pub(crate) fn spoken(message: &str) -> String {
     let named = FIELDS.iter().find_map(|(field, word)| {
         let rest = message.strip_prefix(field)?;
-        rest.starts_with([' ', ':']).then(|| format!("{word}{rest}"))
+        match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            // People count from one.
+            Some((index, rest)) => Some(format!("{word} number {}{rest}", index.parse::<usize>().ok()? + 1)),
+            None => rest.starts_with([' ', ':']).then(|| format!("{word}{rest}")),
+        }
     });
     named
         .unwrap_or_else(|| message.to_owned())
@@ -59,6 +65,15 @@ mod tests {
             (
                 "minimum_isolation is vm, but provider wasm gives process; nothing ran. Lower the floor",
                 "--floor is vm, but provider wasm gives process. Lower the floor",
+            ),
+            ("project.steps: 21 steps; at most 20", "--step: 21 steps; at most 20"),
+            (
+                "project.steps[0]: 7 bytes; at most 5",
+                "--step number 1: 7 bytes; at most 5",
+            ),
+            (
+                "project.artifacts[11] repeats an earlier path",
+                "--artifact number 12 repeats an earlier path",
             ),
             ("tokens are scarce", "tokens are scarce"),
             ("the field token is odd", "the field token is odd"),

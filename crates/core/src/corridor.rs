@@ -24,10 +24,6 @@ pub struct Pending(());
 #[derive(Debug)]
 pub struct Granted<G>(G);
 
-/// The run names no grant profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoGrant;
-
 /// A request that satisfies every rule a request can break by itself.
 #[derive(Debug)]
 pub struct Validated<G = Pending> {
@@ -37,14 +33,14 @@ pub struct Validated<G = Pending> {
 
 /// A validated request that current evidence satisfies.
 #[derive(Debug)]
-pub struct Authorized<G = NoGrant> {
+pub struct Authorized<G> {
     call: Call,
     grant: G,
 }
 
 /// An authorized request that holds its capacity: the only thing a provider can be handed.
 #[derive(Debug)]
-pub struct Admitted<G = NoGrant> {
+pub struct Admitted<G> {
     call: Call,
     grant: G,
     permit: Permit,
@@ -96,20 +92,6 @@ impl Validated<Pending> {
         Ok(Validated {
             call: self.call,
             grant: Granted(grant),
-        })
-    }
-
-    /// Step 7 where no grant profile exists: a run that names one is refused exactly as one that names a profile it
-    /// may not use, so that names cannot be probed.
-    ///
-    /// # Errors
-    /// `permission_denied` when the run names a profile.
-    pub fn without_grants(self) -> Result<Validated<Granted<NoGrant>>, Refusal> {
-        self.grant(|profile| match profile {
-            None => Ok(NoGrant),
-            Some(_) => Err(Refusal::permission(
-                "grant_profile is not available to this caller; ask the operator for a profile, or leave it empty",
-            )),
         })
     }
 }

@@ -24,7 +24,7 @@ mod trace;
 mod validate;
 pub mod vars;
 
-pub use corridor::{Admitted, Authorized, Granted, NoGrant, Pending, Permit, Validated, check_protocol};
+pub use corridor::{Admitted, Authorized, Granted, Pending, Permit, Validated, check_protocol};
 pub use error::{Code, Fault, FaultKind, Reason, Refusal, RunError, SessionEnd, SessionEnded};
 pub use evidence::{Availability, Environments, Evidence, GrantSupport, PayloadEnvironment, Resources, SessionSupport};
 pub use request::{CellRun, JavaScriptRun, ModuleRun, Payload, PayloadKind, ProjectFile, ProjectRun, RunRequest};

@@ -34,8 +34,16 @@ fn project() -> RunRequest {
     }))
 }
 
-fn authorize(request: RunRequest, evidence: &Evidence) -> Result<Authorized, Refusal> {
-    Validated::new(request)?.without_grants()?.authorize(evidence)
+fn authorize(request: RunRequest, evidence: &Evidence) -> Result<Authorized<()>, Refusal> {
+    Validated::new(request)?.grant(no_profiles)?.authorize(evidence)
+}
+
+/// A look-up where there is no profile at all.
+fn no_profiles(name: Option<&str>) -> Result<(), Refusal> {
+    match name {
+        None => Ok(()),
+        Some(_) => Err(Refusal::permission("grant_profile is not available to this caller")),
+    }
 }
 
 fn refused(request: RunRequest, evidence: &Evidence) -> (Code, Reason) {

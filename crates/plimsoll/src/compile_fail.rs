@@ -24,6 +24,22 @@
 //! }
 //! ```
 //!
+//! The same for a project:
+//!
+//! ```
+//! # use plimsoll::{Project, Sandbox, Tier};
+//! async fn stated(sandbox: Sandbox) {
+//!     let _ = sandbox.run_project(Project::new().step("true")).floor(Tier::Vm).send().await;
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use plimsoll::{Project, Sandbox, Tier};
+//! async fn forgotten(sandbox: Sandbox) {
+//!     let _ = sandbox.run_project(Project::new().step("true")).send().await;
+//! }
+//! ```
+//!
 //! "It may have run" turned into "nothing ran":
 //!
 //! ```

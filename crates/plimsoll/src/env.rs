@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-use plimsoll_core::vars::Lookup;
+pub use plimsoll_core::vars::Lookup;
 use zeroize::Zeroize as _;
 
 /// The environment as it was when the process looked. Its values may be credentials, so they are wiped when it goes

@@ -16,6 +16,10 @@
 //! things, [`RunError::NotDispatched`] (nothing ran, and why) or [`RunError::MayHaveRun`], and nothing turns the second
 //! into the first. What a program does, its own failure and its timeout included, is a [`Run`].
 //!
+//! Files with shell steps are a [`Project`], for a provider that has a shell; [`Sandbox::from_env`] and
+//! [`Sandbox::from_lookup`] give the provider that variables choose, `docker` for one. A program that ends soon after its
+//! last run asks for [`Sandbox::drain`] first, so that nothing of it is left.
+//!
 //! Beside the sandbox this crate holds what every binary of this workspace starts from: the provider [`registry`], the
 //! process environment ([`mod@env`]) and the table of all [`variables`].
 
@@ -27,16 +31,19 @@ pub mod registry;
 pub mod variables;
 
 pub use embed::{
-    BuildError, Capacity, CapacityError, FloorMissing, FloorStated, Run, Sandbox, Snippet, Stated, WasmBuilder,
+    BuildError, Capacity, CapacityError, FloorMissing, FloorStated, Project, ProjectRun, Run, RunCall, RunKind,
+    Sandbox, Stated, WasmBuilder,
 };
 pub use plimsoll_core::{
-    Code, Diagnostics, Evidence, Fault, FaultKind, Isolation, Limit, Reason, Refusal, RunError, RunRequest,
-    SoftwareRule, Tier, Trap,
+    Artifact, Code, Diagnostics, Evidence, Fault, FaultKind, Isolation, Limit, ProjectOutcome, Reason, Refusal,
+    RunError, RunRequest, SoftwareRule, StepResult, Tier, Trap,
 };
 pub use plimsoll_record::{Answer, RunRecord};
+pub use plimsoll_sandbox::ProviderFault;
 
 /// Grants: letting a program call listed routes of one API without holding its credential.
 pub mod grants {
+    pub use plimsoll_broker::CauseObserver;
     pub use plimsoll_core::AdviceFinding;
     pub use plimsoll_grants::{
         Audience, CallRow, CallTrace, Credential, Grant, GrantError, GrantSpec, JwtMinter, JwtSettings, MintError,

@@ -72,7 +72,7 @@ mod tests {
     fn every_wrong_value_is_reported_at_once() {
         let environment = Environment::from_pairs([
             ("SANDBOX_MEMORY_MB", "abc"),
-            ("SANDBOX_GUEST_UID", "61000"),
+            ("SANDBOX_GUEST_UID", "nobody"),
             ("SANDBOX_PROVIDER", "dokcer"),
             ("E2B_API_KEY", "hunter2"),
         ]);
@@ -89,7 +89,7 @@ mod tests {
         );
         let text: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
         assert!(
-            text.contains("a provider of this build (wasm)") && !text.contains("hunter2"),
+            text.contains("a provider of this build (wasm or docker)") && !text.contains("hunter2"),
             "{text}"
         );
     }

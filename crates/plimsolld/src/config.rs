@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll::registry::Choice;
+use plimsoll::registry::{Choice, Minimum};
 use plimsoll::variables;
+use plimsoll_core::Resources;
 use plimsoll_core::vars::{Lookup, SettingError};
-use plimsoll_core::{Resources, Tier};
 use plimsoll_grants::Profiles;
 use plimsoll_sandbox::Sandbox;
 use plimsoll_service::auth::Mode;
 use plimsoll_service::grants;
 use plimsoll_service::limiter::{Clamp, Limits};
-use plimsoll_service::settings::{MIN_ISOLATION, Settings, is_loopback};
+use plimsoll_service::settings::{Settings, is_loopback};
 
 /// Everything the daemon needs to know to start.
 pub(crate) struct Config {
@@ -22,6 +22,7 @@ pub(crate) struct Config {
     pub(crate) sandbox: Arc<dyn Sandbox>,
     pub(crate) auth: Mode,
     pub(crate) profiles: Profiles,
+    pub(crate) minimum: Minimum,
     clamp: Option<Clamp>,
     default_timeout: Option<Duration>,
     executes: bool,
@@ -42,22 +43,27 @@ impl Config {
                 lookup,
                 choice.resources.memory_mb.into(),
                 choice.on_host(),
+                choice.pooled().into(),
             ))
         });
+        if let (Some(choice), Some((limits, _))) = (choice, &limits) {
+            problems.kept(choice.pool_within(limits.max_concurrent));
+        }
         let settings = problems.kept(Settings::read(lookup));
+        let minimum = problems.kept(Minimum::read(lookup));
         // Where the choice cannot be read, nothing is said of a missing authentication: it may not be needed.
         let executes = choice.is_some_and(|choice| choice.executes());
         let auth = problems.kept(Mode::read(lookup, executes));
         let sandbox = choice.and_then(|choice| {
-            if let Some(floor) = settings.as_ref().and_then(|settings| settings.min_isolation) {
-                problems.kept(within_reach(choice, floor));
+            if let Some(minimum) = minimum {
+                problems.kept(minimum.within_reach_of(choice));
             }
             let unenforceable = choice.unenforceable();
             if unenforceable.is_empty() {
                 // One run stands for the limits where those cannot be read: what is wrong with the memory does not
                 // depend on them.
                 let max_concurrent = limits.as_ref().map_or(1, |(limits, _)| limits.max_concurrent);
-                return problems.kept(choice.build(max_concurrent));
+                return problems.kept(choice.build(max_concurrent, lookup));
             }
             problems.0.extend(unenforceable);
             None
@@ -67,23 +73,28 @@ impl Config {
             problems.kept(grants::check_support(lookup, profiles, &sandbox.evidence()));
             problems.kept(grants::check_trust(lookup, profiles));
         }
-        match (choice, limits, settings, auth, sandbox, profiles) {
-            (Some(choice), Some((limits, clamp)), Some(settings), Some(auth), Some(sandbox), Some(profiles))
-                if problems.0.is_empty() =>
-            {
-                Ok(Self {
-                    settings,
-                    resources: choice.resources,
-                    limits,
-                    sandbox,
-                    auth,
-                    profiles,
-                    clamp,
-                    default_timeout: choice.default_timeout(),
-                    executes,
-                    unknown: variables::unknown(lookup),
-                })
-            }
+        match (choice, limits, settings, minimum, auth, sandbox, profiles) {
+            (
+                Some(choice),
+                Some((limits, clamp)),
+                Some(settings),
+                Some(minimum),
+                Some(auth),
+                Some(sandbox),
+                Some(profiles),
+            ) if problems.0.is_empty() => Ok(Self {
+                settings,
+                resources: choice.resources,
+                limits,
+                sandbox,
+                auth,
+                profiles,
+                minimum,
+                clamp,
+                default_timeout: choice.default_timeout(),
+                executes,
+                unknown: variables::unknown(lookup),
+            }),
             _ => Err(problems.0),
         }
     }
@@ -98,12 +109,13 @@ impl Config {
         if let Some(Clamp {
             total_mb,
             per_run_mb,
+            pooled,
             requested,
             effective,
         }) = self.clamp
         {
             warnings.push(format!(
-                "SANDBOX_TOTAL_MEMORY_MB={total_mb} fits {effective} runs of {per_run_mb} MiB (pools take 0), not the \
+                "SANDBOX_TOTAL_MEMORY_MB={total_mb} fits {effective} runs of {per_run_mb} MiB (pools take {pooled}), not the \
                  {requested} of SANDBOX_MAX_CONCURRENT; {effective} is in force"
             ));
         }
@@ -134,6 +146,11 @@ impl Config {
         }
         let of_file = |warning: &String| format!("PLIMSOLL_GRANTS_FILE: {warning}");
         warnings.extend(self.profiles.warnings().iter().map(of_file));
+        warnings.extend(
+            grants::unusable_warnings(&self.profiles, &self.auth)
+                .iter()
+                .map(of_file),
+        );
         if let Some(default_timeout) = self.default_timeout {
             warnings.extend(self.profiles.lifetime_warnings(default_timeout).iter().map(of_file));
         }
@@ -174,20 +191,4 @@ impl Problems {
             }
         }
     }
-}
-
-/// Whether the provider can ever prove the tier the operator demands. What it does prove is seen at the start.
-fn within_reach(choice: Choice, floor: Tier) -> Result<(), SettingError> {
-    let (problem, fix) = match choice.strongest() {
-        Some(strongest) if strongest >= floor => return Ok(()),
-        Some(strongest) => (
-            format!("provider {} proves {strongest} at most", choice.name()),
-            "choose a stronger provider, lower the minimum, or unset it",
-        ),
-        None => (
-            "no provider is chosen, so no tier can be proven".to_owned(),
-            "choose a provider, or unset the minimum",
-        ),
-    };
-    Err(MIN_ISOLATION.unusable(floor, problem, fix))
 }

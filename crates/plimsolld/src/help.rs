@@ -28,20 +28,31 @@ a listener failed while serving; 2 an unknown argument.
 
 /// What `-h` prints: usage, then every variable the daemon reads.
 pub fn help() -> String {
-    let mut out = String::from(USAGE);
-    out.push_str("\nVariables:\n");
+    let mut out = format!("{USAGE}\n");
+    list(&mut out);
+    out.push_str(EXIT_CODES);
+    out
+}
+
+/// Every variable the daemon reads, for a program that is the daemon under another name.
+pub fn variables_help() -> String {
+    let mut out = String::new();
+    list(&mut out);
+    out
+}
+
+fn list(out: &mut String) {
+    out.push_str("Variables:\n");
     for var in variables::all().filter(|var| var.state == State::Built) {
         let default = if var.default.is_empty() { "unset" } else { var.default };
         // Writing to a String cannot fail, here and below.
         let _ = write!(out, "\n  {} ({}; default {default})\n", var.name, var.kind);
-        wrap(&mut out, var.help);
+        wrap(out, var.help);
     }
     out.push_str("\nNot built yet; setting one stops the start, so that nothing looks applied that is not:\n\n");
     for var in variables::all().filter(|var| var.state != State::Built) {
         let _ = writeln!(out, "  {}", var.name);
     }
-    out.push_str(EXIT_CODES);
-    out
 }
 
 /// The reference page `docs/variables.md`.

@@ -15,7 +15,7 @@ mod signals;
 mod start;
 mod sys;
 
-pub use help::{help, reference_page};
+pub use help::{help, reference_page, variables_help};
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -25,6 +25,9 @@ use plimsoll::env::Environment;
 
 use args::Command;
 
+/// What the daemon is called where it is a program of its own.
+const NAME: &str = "plimsolld";
+
 /// Exit code of an unknown argument.
 const USAGE_ERROR: u8 = 2;
 
@@ -33,39 +36,40 @@ const USAGE_ERROR: u8 = 2;
 /// `environment` is called after the process has been hardened, because values may be credentials.
 pub fn main_with(arguments: impl IntoIterator<Item = OsString>, environment: impl FnOnce() -> Environment) -> ExitCode {
     match args::parse(arguments) {
-        Ok(Command::Serve) => serve(environment),
-        Ok(Command::Check) => check(environment),
+        Ok(Command::Serve) => serve(NAME, environment),
+        Ok(Command::Check) => check(NAME, environment),
         Ok(Command::Help) => print(&help()),
         Ok(Command::Version) => print(concat!("plimsolld ", env!("CARGO_PKG_VERSION"), "\n")),
         Err(error) => {
-            complain(&format!("plimsolld: {error}\n\n{}", help()));
+            complain(&format!("{NAME}: {error}\n\n{}", help()));
             ExitCode::from(USAGE_ERROR)
         }
     }
 }
 
-/// Serves until a signal or a failed listener. Exit code 0 after a signal, else 1.
-pub fn serve(environment: impl FnOnce() -> Environment) -> ExitCode {
-    start::serve(environment)
+/// Serves until a signal or a failed listener, as `program`, which is what the process was called as. Exit code 0 after a
+/// signal, else 1.
+pub fn serve(program: &str, environment: impl FnOnce() -> Environment) -> ExitCode {
+    start::serve(program, environment)
 }
 
 /// Checks the whole configuration without binding or starting anything. Exit code 0 or 1; problems go to stderr, one a
-/// line.
-pub fn check(environment: impl FnOnce() -> Environment) -> ExitCode {
+/// line, each after `program`, which is what the process was called as.
+pub fn check(program: &str, environment: impl FnOnce() -> Environment) -> ExitCode {
     if let Err(error) = harden::harden() {
-        complain(&format!("plimsolld: {error}\n"));
+        complain(&format!("{program}: {error}\n"));
         return ExitCode::FAILURE;
     }
     match config::Config::read(&environment()) {
         Ok(config) => {
             for warning in config.warnings() {
-                complain(&format!("plimsolld: warning: {warning}\n"));
+                complain(&format!("{program}: warning: {warning}\n"));
             }
             print("the configuration is complete; nothing was started\n")
         }
         Err(problems) => {
             for problem in problems {
-                complain(&format!("plimsolld: {problem}\n"));
+                complain(&format!("{program}: {problem}\n"));
             }
             ExitCode::FAILURE
         }

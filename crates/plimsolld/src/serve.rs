@@ -3,9 +3,10 @@
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::Isolation;
+use plimsoll_sandbox::Sandbox;
 use plimsoll_service::auth::Throttle;
 use plimsoll_service::corridor::Corridor;
 use plimsoll_service::edge::{self, Drain, Drained, Edge, EdgeParts, MetricsSite, Timeouts};
@@ -33,6 +34,9 @@ const METRICS_DRAIN: Duration = Duration::from_secs(1);
 /// How often the background loop looks.
 const BACKGROUND: Duration = Duration::from_secs(60);
 
+/// Longest look for orphans.
+const RECONCILE_BOUND: Duration = Duration::from_secs(30);
+
 /// What is bound, and how many connections callers may open.
 pub(crate) struct Listeners {
     pub(crate) rpc: TcpListener,
@@ -53,6 +57,7 @@ pub(crate) struct Service {
     edge: Edge,
     page: MetricsSite,
     readiness: Readiness,
+    sandbox: Arc<dyn Sandbox>,
     limiter: Limiter,
     refused_credentials: Arc<Throttle>,
     proven: Isolation,
@@ -71,6 +76,7 @@ impl Service {
         let metrics = Arc::new(Metrics::default());
         let limiter = Limiter::new(limits);
         let readiness = Readiness::new(Arc::clone(&sandbox), log.clone());
+        let served = Arc::clone(&sandbox);
         let refused_credentials = Arc::new(Throttle::new(log.clone(), "credentials refused"));
         let page = MetricsSite::new({
             let (metrics, limiter, sandbox, log) =
@@ -104,6 +110,7 @@ impl Service {
             edge,
             page,
             readiness,
+            sandbox: served,
             limiter,
             refused_credentials,
             proven,
@@ -120,13 +127,20 @@ impl Service {
             edge,
             page,
             readiness,
+            sandbox,
             limiter,
             refused_credentials,
             proven,
             log,
         } = self;
         let (stop_rpc, stop_metrics) = (CancellationToken::new(), CancellationToken::new());
-        let background = tokio::spawn(background(readiness.clone(), Arc::clone(&refused_credentials), proven));
+        let background = tokio::spawn(background(
+            readiness.clone(),
+            Arc::clone(&sandbox),
+            Arc::clone(&refused_credentials),
+            proven,
+            log.clone(),
+        ));
         let giving_back = tokio::spawn(memory::give_back(limiter));
         let rpc = {
             let listener = tokio::net::TcpListener::from_std(listeners.rpc)?;
@@ -168,7 +182,9 @@ impl Service {
                 .text("error", &error.to_string())
                 .send();
         }
+        let began = Instant::now();
         tell_end(rpc.await, "PLIMSOLL_ADDR", &log);
+        drain_provider(&*sandbox, DRAIN.saturating_sub(began.elapsed()), &log).await;
         stop_metrics.cancel();
         if let Some(metrics) = metrics {
             tell_end(metrics.await, "PLIMSOLL_METRICS_ADDR", &log);
@@ -211,11 +227,50 @@ fn tell_end(end: Result<Drained, JoinError>, variable: &str, log: &Log) {
     }
 }
 
-/// Once a minute: restores a fallen tier, and tells of refused credentials nobody has heard of yet.
-async fn background(readiness: Readiness, refused_credentials: Arc<Throttle>, proven: Isolation) {
+/// What the provider removes off the result path has what is left of the drain's time.
+async fn drain_provider(sandbox: &dyn Sandbox, budget: Duration, log: &Log) {
+    let failed = |cause: String| {
+        log.error("the provider left something behind; the next start finds it")
+            .text("provider", sandbox.evidence().provider)
+            .text("error", &cause)
+            .send();
+    };
+    match tokio::time::timeout(budget, sandbox.drain()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(fault)) => failed(fault.to_string()),
+        Err(_) => failed("the drain's time is up".to_owned()),
+    }
+}
+
+/// At start and once a minute: removes what dead processes left behind, restores a fallen tier, and tells of refused
+/// credentials nobody has heard of yet.
+async fn background(
+    readiness: Readiness,
+    sandbox: Arc<dyn Sandbox>,
+    refused_credentials: Arc<Throttle>,
+    proven: Isolation,
+    log: Log,
+) {
     loop {
+        reconcile(&*sandbox, &log).await;
         tokio::time::sleep(BACKGROUND).await;
         readiness.restore(proven).await;
         refused_credentials.tell();
+    }
+}
+
+async fn reconcile(sandbox: &dyn Sandbox, log: &Log) {
+    let told = |text: &'static str| log.warn(text).text("provider", sandbox.evidence().provider);
+    match tokio::time::timeout(RECONCILE_BOUND, sandbox.reconcile()).await {
+        Ok(Ok(0)) => {}
+        Ok(Ok(removed)) => told("sandboxes of dead processes were removed")
+            .count("removed", removed)
+            .send(),
+        Ok(Err(fault)) => told("orphans could not be looked for")
+            .text("error", &fault.to_string())
+            .send(),
+        Err(_) => told("orphans could not be looked for")
+            .text("error", &format!("no answer within {} s", RECONCILE_BOUND.as_secs()))
+            .send(),
     }
 }

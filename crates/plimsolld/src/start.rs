@@ -10,8 +10,8 @@ use plimsoll_core::Isolation;
 use plimsoll_core::vars::SettingError;
 use plimsoll_sandbox::{ProviderFault, ensure_ready};
 use plimsoll_service::auth::Mode;
-use plimsoll_service::log::{Log, cut};
-use plimsoll_service::settings::{ADDR, METRICS_ADDR, MIN_ISOLATION, NOTIFY_SOCKET, log_format};
+use plimsoll_service::log::{Events, Log, cut};
+use plimsoll_service::settings::{ADDR, METRICS_ADDR, NOTIFY_SOCKET, log_format};
 
 use crate::config::Config;
 use crate::harden::{self, HardenError};
@@ -36,18 +36,19 @@ enum StartError {
     Runtime(#[from] io::Error),
 }
 
-/// Starts, serves and stops; every failure is told in the log.
-pub(crate) fn serve(environment: impl FnOnce() -> Environment) -> ExitCode {
+/// Starts, serves and stops; every failure is told in the log, or in the name of `program` where there is none.
+pub(crate) fn serve(program: &str, environment: impl FnOnce() -> Environment) -> ExitCode {
     let hardened = harden::harden();
     let environment = environment();
     let log = match Log::new(log_format(&environment), io::stderr()) {
         Ok(log) => log,
         Err(error) => {
-            crate::complain(&format!("plimsolld: the log writer cannot be started: {error}\n"));
+            crate::complain(&format!("{program}: the log writer cannot be started: {error}\n"));
             return ExitCode::FAILURE;
         }
     };
     report_panics(&log);
+    report_events(&log);
     let ended = hardened
         .map_err(|error| vec![error.into()])
         .and_then(|()| start(environment, &log));
@@ -116,8 +117,9 @@ async fn prove_and_serve(
 ) -> Result<Ended, StartError> {
     let signals = Signals::install()?;
     ensure_ready(&*config.sandbox).await?;
-    let proven = config.sandbox.evidence().isolation;
-    strong_enough(&config, proven)?;
+    let evidence = config.sandbox.evidence();
+    let proven = evidence.isolation;
+    config.minimum.met_by(evidence.provider, proven)?;
     let listeners = Listeners {
         rpc,
         metrics,
@@ -131,20 +133,6 @@ async fn prove_and_serve(
             .send();
     }
     Ok(service.run(listeners, signals, &notify).await?)
-}
-
-fn strong_enough(config: &Config, proven: Isolation) -> Result<(), SettingError> {
-    match config.settings.min_isolation {
-        Some(floor) if !proven.meets(Some(floor)) => {
-            let provider = config.sandbox.evidence().provider;
-            Err(MIN_ISOLATION.unusable(
-                floor,
-                format!("provider {provider} has proven {proven} only"),
-                "choose a stronger provider, lower the minimum, or unset it",
-            ))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The start-up line. Its types are an interface: numbers are numbers, `auth` and `tls` truth values.
@@ -175,6 +163,14 @@ fn say_listening(config: &Config, listeners: &Listeners, proven: Isolation, log:
         .count("max_connections", listeners.max_connections.unwrap_or(0))
         .send();
     Ok(())
+}
+
+/// What providers warn of becomes records too. A process serves once, so nobody else has set a subscriber.
+fn report_events(log: &Log) {
+    if tracing::subscriber::set_global_default(Events::to(log.clone())).is_err() {
+        log.warn("warnings of providers go elsewhere: this process has a tracing subscriber already")
+            .send();
+    }
 }
 
 /// Panics become records of the stream instead of loose text in it. Where a call panicked is told, and the words of

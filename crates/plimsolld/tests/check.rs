@@ -138,9 +138,7 @@ fn a_variable_of_something_unbuilt_is_named() {
         ("SANDBOX_PAID_SECONDS_PER_DAY", "3600"),
         ("SANDBOX_MAX_SESSIONS", "1"),
         ("SANDBOX_SESSION_IDLE", "0"),
-        ("SANDBOX_READY_POOL", "1"),
-        ("SANDBOX_GUEST_UID", "61000"),
-        ("SANDBOX_DOCKER_IMAGE", "node:22"),
+        ("SANDBOX_DOCKER_MODULE_IMAGE", "plimsoll/sandbox-sim"),
         ("SANDBOX_DOCKERCLOUD_API", "rest"),
         ("SANDBOX_OPENSHELL_IMAGE", "x"),
     ] {
@@ -149,10 +147,20 @@ fn a_variable_of_something_unbuilt_is_named() {
             &[name, "not built yet"],
         );
     }
-    for provider in ["docker", "e2b", "dockercloud", "openshell"] {
+    for provider in ["e2b", "dockercloud", "openshell"] {
         refused(
             &[("SANDBOX_PROVIDER", provider)],
             &["SANDBOX_PROVIDER", provider, "not built yet"],
+        );
+    }
+}
+
+#[test]
+fn what_only_containers_have_is_refused_on_wasm() {
+    for (name, value) in [("SANDBOX_READY_POOL", "1"), ("SANDBOX_GUEST_UID", "61000")] {
+        refused(
+            &[("SANDBOX_PROVIDER", "wasm"), ("PLIMSOLL_INSECURE", "1"), (name, value)],
+            &[name, "provider wasm", "choose provider docker"],
         );
     }
 }
@@ -233,7 +241,10 @@ fn a_minimum_no_proof_can_reach_is_seen_without_a_start() {
 
 #[test]
 fn an_unknown_provider_is_answered_with_those_of_this_build() {
-    refused(&[("SANDBOX_PROVIDER", "dokcer")], &["a provider of this build (wasm)"]);
+    refused(
+        &[("SANDBOX_PROVIDER", "dokcer")],
+        &["a provider of this build (wasm or docker)"],
+    );
     assert!(!check(&[("SANDBOX_PROVIDER", "dokcer")]).stderr.contains("openshell"));
 }
 

@@ -24,7 +24,7 @@ pub type AdmittedCall = Admitted<Option<SelectedGrant>>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{phase}: {cause}")]
 pub struct ProviderFault {
-    /// `preflight` or `smoke test`.
+    /// `preflight`, `smoke test`, `reconcile` or `drain`.
     pub phase: &'static str,
     /// For the operator's log; never for a caller.
     pub cause: String,
@@ -62,6 +62,23 @@ pub trait Sandbox: Send + Sync + 'static {
 
     /// Runs one call.
     fn run<'a>(&'a self, call: &'a AdmittedCall, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>>;
+
+    /// Removes what a process that died left behind, and answers how many sandboxes that were. Called at start and once a
+    /// minute; never touches what a live run of anybody uses. A provider that leaves nothing behind has nothing to do.
+    ///
+    /// # Errors
+    /// What could not be looked at or removed, for the operator's log.
+    fn reconcile(&self) -> BoxFuture<'_, Result<usize, ProviderFault>> {
+        Box::pin(async { Ok(0) })
+    }
+
+    /// After the last call: removes what is kept ready, and waits for what is removed off the result path.
+    ///
+    /// # Errors
+    /// What could not be removed; a later [`Sandbox::reconcile`] finds it.
+    fn drain(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// Preflight, then the smoke test, within two minutes; the first failure wins.

@@ -120,7 +120,6 @@ pub const VARS: &[Var] = &[
     )
     .not_built(SESSIONS),
     Var::new("SANDBOX_SESSION_POOL", COUNT, "0", "Session sandboxes kept ready.").not_built("session pools are"),
-    Var::new("SANDBOX_READY_POOL", COUNT, "0", "Single-use sandboxes kept ready.").not_built("ready pools are"),
 ];
 
 #[cfg(test)]
@@ -183,7 +182,6 @@ mod tests {
             ("SANDBOX_SESSION_DISK_MB", "17592186044416"),
             ("SANDBOX_SESSION_DISK_MB", "-5"),
             ("SANDBOX_SESSION_POOL", "two"),
-            ("SANDBOX_READY_POOL", "-1"),
             ("PLIMSOLL_CLIENTS_RELOAD", "yes"),
             ("SANDBOX_PAID_SECONDS_PER_DAY", "-1"),
         ] {

@@ -1,6 +1,5 @@
 //! The service's own variables, as one typed tree.
 
-use plimsoll_core::Tier;
 use plimsoll_core::vars::{HostPort, Kind, Lookup, SettingError, Var};
 
 use crate::log::Format;
@@ -29,14 +28,6 @@ const LOG_FORMAT: Var = Var::new(
     "How records on stderr are written. Any other word means json, the form programs can read.",
 );
 
-/// The tier below which the daemon does not serve.
-pub const MIN_ISOLATION: Var = Var::new(
-    "SANDBOX_MIN_ISOLATION",
-    Kind::OneOf(&["process", "container", "kernel", "vm"]),
-    "",
-    "Refuse to serve when the tier proven at start-up is weaker than this. Does not replace a caller's own floor.",
-);
-
 /// Where the service manager waits for word that the daemon serves.
 pub const NOTIFY_SOCKET: Var = Var::new(
     "NOTIFY_SOCKET",
@@ -46,7 +37,7 @@ pub const NOTIFY_SOCKET: Var = Var::new(
 );
 
 /// Variables of the service itself.
-const SERVICE: &[Var] = &[ADDR, METRICS_ADDR, LOG_FORMAT, MIN_ISOLATION, NOTIFY_SOCKET];
+const SERVICE: &[Var] = &[ADDR, METRICS_ADDR, LOG_FORMAT, NOTIFY_SOCKET];
 
 /// Every variable the service reads, in groups.
 pub const VARS: &[&[Var]] = &[SERVICE, auth::VARS, grants::VARS, limiter::VARS];
@@ -58,8 +49,6 @@ pub struct Settings {
     pub addr: HostPort,
     /// Where the metrics page is served; `None` = nowhere.
     pub metrics_addr: Option<HostPort>,
-    /// The tier below which the daemon does not serve.
-    pub min_isolation: Option<Tier>,
 }
 
 impl Settings {
@@ -68,7 +57,6 @@ impl Settings {
     /// # Errors
     /// The first value that cannot be used.
     pub fn read(lookup: &dyn Lookup) -> Result<Self, SettingError> {
-        let min_isolation = MIN_ISOLATION.word(lookup)?.and_then(|word| word.parse().ok());
         let addr = ADDR.host_port(lookup)?;
         let metrics_addr = METRICS_ADDR.host_port(lookup)?;
         Ok(Self {
@@ -77,7 +65,6 @@ impl Settings {
                 port: 0,
             }),
             metrics_addr,
-            min_isolation,
         })
     }
 }
@@ -121,21 +108,6 @@ mod tests {
         let settings = read(&[]).unwrap();
         assert_eq!(settings.addr.to_string(), ":8746");
         assert_eq!(settings.metrics_addr.unwrap().to_string(), "127.0.0.1:9464");
-        assert_eq!(settings.min_isolation, None);
-    }
-
-    #[test]
-    fn a_floor_for_the_daemon_is_a_tier() {
-        assert_eq!(
-            read(&[("SANDBOX_MIN_ISOLATION", "VM ")]).unwrap().min_isolation,
-            Some(Tier::Vm)
-        );
-        let error = read(&[("SANDBOX_MIN_ISOLATION", "none")]).unwrap_err();
-        assert!(error.starts_with("SANDBOX_MIN_ISOLATION=\"none\""), "{error}");
-        let Kind::OneOf(words) = MIN_ISOLATION.kind else {
-            panic!("a list of words")
-        };
-        assert_eq!(words, Tier::ALL.map(Tier::as_str));
     }
 
     #[test]

@@ -13,23 +13,20 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
+use example_support::{Daemon, new_token, write_clients_file, write_private};
 use plimsoll_advisor::report;
 use plimsoll_client::{Client, JavaScriptResult};
 use plimsoll_core::{AdviceFinding, Tier};
 use serde_json::{Value, json};
 
 mod api;
-mod daemon;
-
-/// The argument that makes this executable the daemon.
-const AS_DAEMON: &str = "as-daemon";
 
 /// The variable the grants file names for the API's token.
 const TOKEN_VARIABLE: &str = "PORT_API_TOKEN";
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|role| role == AS_DAEMON) {
-        return plimsolld::serve(plimsoll::env::Environment::of_process);
+    if let Some(served) = example_support::as_daemon() {
+        return served;
     }
     match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -47,12 +44,18 @@ fn main() -> ExitCode {
 async fn caller_and_operator() -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let folder = tempfile::tempdir()?;
-    let (alice, api_token) = (daemon::new_token()?, daemon::new_token()?);
+    let (alice, api_token) = (new_token()?, new_token()?);
     let api = api::Api::start(&api_token).await?;
     let (clients_file, grants_file) = (folder.path().join("clients.json"), folder.path().join("grants.json"));
-    daemon::write_clients_file(&clients_file, "alice", &alice)?;
-    daemon::write_private(&grants_file, &grants(api.origin()))?;
-    let daemon = daemon::Daemon::start(&clients_file, &grants_file, &api_token)?;
+    write_clients_file(&clients_file, &[("alice", &alice)])?;
+    write_private(&grants_file, &grants(api.origin()))?;
+    let daemon = Daemon::start(
+        &clients_file,
+        &[
+            ("PLIMSOLL_GRANTS_FILE", grants_file.as_os_str()),
+            (TOKEN_VARIABLE, api_token.as_ref()),
+        ],
+    )?;
     let client = Client::builder(daemon.url())
         .token(&alice)
         .javascript_grant("port")

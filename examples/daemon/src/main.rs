@@ -5,23 +5,18 @@
 //! ```
 //!
 //! One executable plays both parts: started with no argument it is the callers, and it starts itself once more as the
-//! daemon, so that nothing needs to be installed. In a deployment the daemon is the `plimsolld` binary; what stands in
-//! `serve` below is all of it.
+//! daemon; `examples/support` has that part.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use example_support::{Daemon, audit, new_token, write_clients_file};
 use plimsoll_client::{Client, ErrorKind, Refusal};
 use plimsoll_core::Tier;
 
-mod daemon;
-
-/// The argument that makes this executable the daemon.
-const AS_DAEMON: &str = "as-daemon";
-
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|role| role == AS_DAEMON) {
-        return plimsolld::serve(plimsoll::env::Environment::of_process);
+    if let Some(served) = example_support::as_daemon() {
+        return served;
     }
     match tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -41,9 +36,9 @@ async fn callers() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let clients_file = folder.path().join("clients.json");
     // Two callers. The daemon's file holds fingerprints only; a token exists where its caller keeps it.
-    let (alice, bob) = (daemon::new_token()?, daemon::new_token()?);
-    daemon::write_clients_file(&clients_file, &[("alice", &alice), ("bob", &bob)])?;
-    let daemon = daemon::Daemon::start(&clients_file)?;
+    let (alice, bob) = (new_token()?, new_token()?);
+    write_clients_file(&clients_file, &[("alice", &alice), ("bob", &bob)])?;
+    let daemon = Daemon::start(&clients_file, &[])?;
     let client = |token: &str| Client::builder(daemon.url()).token(token).build();
 
     for (name, token) in [("alice", &alice), ("bob", &bob)] {
@@ -81,7 +76,7 @@ async fn callers() -> anyhow::Result<()> {
         other => anyhow::bail!("a floor of vm must be refused by a daemon that proves process: {other:?}"),
     }
 
-    let wrong = client(&daemon::new_token()?)?
+    let wrong = client(&new_token()?)?
         .run_javascript("console.log('never')")
         .any_tier()
         .send()
@@ -93,7 +88,7 @@ async fn callers() -> anyhow::Result<()> {
         other => anyhow::bail!("a token nobody was given must be refused: {other:?}"),
     }
 
-    let runs = daemon.stop()?;
+    let runs = audit(&daemon.stop()?).count();
     writeln!(out, "the daemon stopped; its audit shows {runs} runs")?;
     Ok(())
 }

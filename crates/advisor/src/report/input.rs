@@ -14,6 +14,8 @@ pub const MAX_LINE_BYTES: u64 = 16 << 20;
 pub(crate) struct Input {
     /// The runs, in the order of the log.
     pub(crate) runs: Vec<Run>,
+    /// Lines that are not blank.
+    pub(crate) lines: u64,
     /// Lines that are neither blank nor a JSON object. Lines of other kinds are not counted: a log is full of them.
     pub(crate) unreadable: u64,
 }
@@ -116,6 +118,7 @@ pub(crate) fn read(mut log: impl BufRead) -> Result<Input, InputError> {
         if text.is_empty() {
             continue;
         }
+        input.lines += 1;
         match serde_json::from_slice(text) {
             Ok(Value::Object(fields)) => input.runs.extend(run(&fields)),
             _ => input.unreadable += 1,

@@ -102,9 +102,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, name: &str, now: SystemTime
 /// [`run`] for arguments that were read elsewhere.
 pub fn run_with(options: &Options, name: &str, now: SystemTime, streams: &mut Streams<'_>) -> u8 {
     match write(options, now, streams) {
-        Ok(runs) => {
-            if options.output.is_some() {
-                say(name, &text::counted(runs, "run", "runs"), streams);
+        Ok(told) => {
+            if let Some(told) = told {
+                say(name, &told, streams);
             }
             0
         }
@@ -122,8 +122,8 @@ fn say(name: &str, message: &dyn fmt::Display, streams: &mut Streams<'_>) {
     let _reader_gone = writeln!(streams.stderr, "{name}: {message}");
 }
 
-/// Writes the report and returns how many runs are in it. Nothing is written before everything was read.
-fn write(options: &Options, now: SystemTime, streams: &mut Streams<'_>) -> Result<u64, ReportError> {
+/// Writes the report and returns what there is to say of it. Nothing is written before everything was read.
+fn write(options: &Options, now: SystemTime, streams: &mut Streams<'_>) -> Result<Option<String>, ReportError> {
     let file = options.log.as_deref().filter(|log| *log != Path::new("-"));
     if let (Some(log), Some(output)) = (file, options.output.as_deref())
         && same_file(log, output)
@@ -140,6 +140,13 @@ fn write(options: &Options, now: SystemTime, streams: &mut Streams<'_>) -> Resul
         log: log_name.clone(),
         error,
     })?;
+    let told = match read.runs.len() {
+        0 => Some(without_runs(&log_name, read.lines, read.unreadable)),
+        runs => options
+            .output
+            .as_ref()
+            .map(|_| text::counted(runs as u64, "run", "runs")),
+    };
     if let Some(profiles) = &profiles {
         attach_prompts(&mut read.runs, profiles);
     }
@@ -166,7 +173,24 @@ fn write(options: &Options, now: SystemTime, streams: &mut Streams<'_>) -> Resul
             .and_then(|()| streams.stdout.flush())
             .map_err(ReportError::Output)?,
     }
-    Ok(report.totals.runs)
+    Ok(told)
+}
+
+/// Why there is nothing in the report: an empty page alone looks like a quiet API.
+fn without_runs(log: &str, lines: u64, unreadable: u64) -> String {
+    if lines == 0 {
+        return format!("0 runs: {log} is empty");
+    }
+    let lines = text::counted(lines, "line", "lines");
+    let json = match unreadable {
+        0 => String::new(),
+        1 => ", of which 1 is no JSON object".to_owned(),
+        more => format!(", of which {more} are no JSON object"),
+    };
+    format!(
+        "0 runs: {log} has {lines}{json}; none is an audit line, whose msg is \"code run\" or \"project run\"; give the log \
+         of plimsolld with PLIMSOLL_LOG_FORMAT=json"
+    )
 }
 
 fn or_else(text: &str, otherwise: &str) -> String {

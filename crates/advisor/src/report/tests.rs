@@ -145,8 +145,9 @@ proptest! {
 #[test]
 fn a_log_without_runs_gives_one_block_that_says_so() {
     for log in ["", "\n\n", "{\"msg\":\"session opened\"}\n"] {
-        let (code, page, _) = command(&[], log);
+        let (code, page, told) = command(&[], log);
         assert_eq!(code, 0);
+        assert!(told.starts_with("prospector-report: 0 runs: "), "{told}");
         assert!(page.contains("<h2>No runs in this log</h2>"));
         assert!(!page.contains("<table") && !page.contains("class=\"tile\""));
         assert!(page.contains("Metadata only."));
@@ -157,6 +158,41 @@ fn a_log_without_runs_gives_one_block_that_says_so() {
             .1
             .contains("2 lines of the log could not be read")
     );
+}
+
+#[test]
+fn a_log_without_runs_is_told_on_standard_error_with_what_it_holds() {
+    for (log, told) in [
+        ("", "0 runs: stdin is empty"),
+        (" \n\n", "0 runs: stdin is empty"),
+        (
+            "{\"msg\":\"listening\"}\n",
+            "0 runs: stdin has 1 line; none is an audit line",
+        ),
+        (
+            "x\n{}\n[]\n",
+            "0 runs: stdin has 3 lines, of which 2 are no JSON object; none is an audit line",
+        ),
+    ] {
+        for args in [&[][..], &["-json"]] {
+            let (code, _, errors) = command(args, log);
+            assert_eq!(code, 0);
+            let line = errors.strip_prefix("prospector-report: ").unwrap();
+            assert!(line.starts_with(told) && line.ends_with('\n'), "{line}");
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (log, page) = (folder.path().join("audit.jsonl"), folder.path().join("page.html"));
+    fs_err::write(&log, "").unwrap();
+    let (code, _, errors) = command(&["-o", page.to_str().unwrap(), log.to_str().unwrap()], "");
+    assert_eq!((code, errors.lines().count()), (0, 1));
+    assert!(
+        errors.contains("0 runs: ") && errors.contains("audit.jsonl is empty"),
+        "{errors}"
+    );
+    assert!(fs_err::read_to_string(page).unwrap().contains("No runs in this log"));
+    // A log with runs is reported in silence, as before.
+    assert_eq!(command(&[], &log_of(&[advised()])).2, "");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use plimsoll_broker::{BrokerOptions, Resolver};
+use parking_lot::Mutex;
+use plimsoll_broker::{BrokerOptions, CauseObserver, ResolveFuture, Resolver};
 use tokio::net::TcpListener;
 
 use crate::support::{Names, Run, Script, Step, ok, spec};
@@ -125,6 +126,81 @@ async fn an_api_that_is_not_there_is_502() {
     assert_eq!(answer.status, 502);
     assert!(answer.body.starts_with(b"no answer: the API could not be reached"));
     assert_eq!(run.counts(), (1, 0, 0));
+}
+
+/// A host whose resolver knows no name.
+#[derive(Debug)]
+struct NoNames;
+
+impl Resolver for NoNames {
+    fn resolve<'a>(&'a self, _: &'a str) -> ResolveFuture<'a> {
+        Box::pin(async { Err(std::io::Error::other("no such name")) })
+    }
+}
+
+/// What the owner of the grants is told.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl CauseObserver for Told {
+    fn unanswered(&self, cause: &str) {
+        self.0.lock().push(cause.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn why_a_call_got_no_answer_is_told_to_the_owner_and_never_to_the_guest() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let silent = Script::start(|_| vec![Step::Hang]).await;
+    let (acceptor, trusting) = tls("other.example", &[]);
+    let secure = Script::over(Some(acceptor), |_| vec![Step::Send(ok())]).await;
+    let mut private = spec("https://api.example", &["GET /a"]);
+    private.allow_private = vec!["127.0.0.0/8".to_owned()];
+    let mut slow = spec(&silent.origin(), &["GET /a"]);
+    slow.timeout_sec = 1;
+    let mut distrusted = spec(&format!("https://api.example:{}", secure.address.port()), &["GET /a"]);
+    distrusted.allow_private = vec!["127.0.0.0/8".to_owned()];
+    let by_names = |resolver: Arc<dyn Resolver>| BrokerOptions {
+        resolver,
+        ..trusting.clone()
+    };
+    for (grant, options, words) in [
+        (
+            private.clone(),
+            by_names(Arc::new(NoNames)),
+            "does not resolve: no such name",
+        ),
+        (private, by_names(Names::new(&[&["10.0.0.5"]])), "10.0.0.5"),
+        (
+            spec(&format!("http://{gone}"), &["GET /a"]),
+            BrokerOptions::default(),
+            "Connection refused",
+        ),
+        (slow, BrokerOptions::default(), "no whole answer within 1 s"),
+        (distrusted, by_names(Names::new(&[&["127.0.0.1"]])), "certificate"),
+    ] {
+        let told = Arc::new(Told::default());
+        let options = BrokerOptions {
+            causes: Some(Arc::clone(&told) as _),
+            ..options
+        };
+        let answer = Run::with(&grant, options).get("/a").await;
+        assert_eq!(answer.status, 502, "{words}");
+        let body = String::from_utf8(answer.body.to_vec()).unwrap();
+        assert!(!body.contains(words), "{body}");
+        let told = told.0.lock();
+        assert!(told.len() == 1 && told[0].contains(words), "{words}: {told:?}");
+    }
+    // An answer has no cause, and neither has what was never sent.
+    let upstream = Script::always(ok()).await;
+    let told = Arc::new(Told::default());
+    let options = BrokerOptions {
+        causes: Some(Arc::clone(&told) as _),
+        ..BrokerOptions::default()
+    };
+    let run = Run::with(&spec(&upstream.origin(), &["GET /a"]), options);
+    assert_eq!((run.status("/a").await, run.status("/b").await), (200, 403));
+    assert!(told.0.lock().is_empty());
 }
 
 /// Runs one of these tests again in a process whose environment names a proxy for everything.

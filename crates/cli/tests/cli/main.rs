@@ -1,6 +1,8 @@
 //! The command as a user meets it: started, fed, and read from outside.
 
+mod grants;
 mod help;
+mod project;
 mod remote;
 mod run;
 mod support;

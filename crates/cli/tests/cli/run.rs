@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use crate::support::{command, plimsoll, run, run_with};
+use crate::support::{command, finish, plimsoll, run, run_with};
 
 #[test]
 fn a_program_prints_and_one_line_tells_about_it() {
@@ -40,6 +40,135 @@ fn every_byte_of_both_streams_passes_unaltered() {
     expected.extend(b"\n\n");
     assert_eq!(ran.stdout, expected);
     assert_eq!(ran.stderr, "no end of line");
+}
+
+#[test]
+fn our_line_follows_an_unfinished_line_of_either_stream_in_one_place() {
+    for (program, text) in [
+        (
+            "process.stdout.write('unfinished')",
+            "unfinished\nplimsoll: tier process, ",
+        ),
+        ("console.log('done')", "done\nplimsoll: tier process, "),
+    ] {
+        // One pipe for both streams, as with `2>&1`.
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut command = command(&["run", "-"]);
+        command.stdin(std::process::Stdio::piped());
+        command.stdout(writer.try_clone().unwrap()).stderr(writer);
+        let mut child = command.spawn().unwrap();
+        // It holds the ends the child writes to.
+        drop(command);
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), program.as_bytes()).unwrap();
+        let mut both = String::new();
+        reader.read_to_string(&mut both).unwrap();
+        assert!(both.starts_with(text), "{both}");
+        child.wait().unwrap();
+    }
+    // Apart, neither gets a byte of the other's.
+    let ran = run("process.stdout.write('unfinished')", &[]);
+    assert_eq!(ran.stdout_text(), "unfinished");
+    assert!(ran.stderr.starts_with("plimsoll: tier process, "), "{}", ran.stderr);
+}
+
+#[test]
+fn the_operators_minimum_holds_for_a_run_in_this_process() {
+    let program = "console.log('never')";
+    for minimum in ["vm", " Container "] {
+        let refused = run_with(program, &[], &[("SANDBOX_MIN_ISOLATION", minimum)]);
+        assert_eq!((refused.code, refused.stdout_text()), (125, ""));
+        let tier = minimum.trim().to_lowercase();
+        for words in [
+            "nothing ran (isolation)",
+            &format!("SANDBOX_MIN_ISOLATION={tier:?}"),
+            "process",
+        ] {
+            assert!(refused.stderr.contains(words), "{words}: {}", refused.stderr);
+        }
+    }
+    // A floor of the run's own changes nothing about it.
+    let floor = run_with(program, &["--floor", "process"], &[("SANDBOX_MIN_ISOLATION", "vm")]);
+    assert_eq!(floor.code, 125);
+    let object = run_with(program, &["--json", "-q"], &[("SANDBOX_MIN_ISOLATION", "kernel")]);
+    let error: serde_json::Value = serde_json::from_slice(&object.stdout).unwrap();
+    assert_eq!(
+        (&error["code"], &error["details"][0]["value"]),
+        (&"failed_precondition".into(), &"CAU".into())
+    );
+    assert_eq!(run_with("1", &["-q"], &[("SANDBOX_MIN_ISOLATION", "process")]).code, 0);
+    let unread = run_with(program, &[], &[("SANDBOX_MIN_ISOLATION", "none")]);
+    assert_eq!((unread.code, unread.stdout_text()), (125, ""));
+}
+
+#[test]
+fn a_look_at_the_host_is_not_a_run_of_somebodys_program() {
+    let doctor = finish(command(&["doctor"]).env("SANDBOX_MIN_ISOLATION", "vm").spawn().unwrap());
+    assert_eq!((doctor.code, doctor.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn an_error_that_node_has_no_better_word_for_gets_a_hint() {
+    let told = [
+        "import fs from 'fs';",
+        "export const a = 1;",
+        "console.log(import.meta.url);",
+        "return 1;",
+        "host.get('/berths');",
+        "throw new Error('mine');",
+    ]
+    .map(|program| {
+        let ran = run(program, &[]);
+        assert_eq!(ran.code, 1, "{program}");
+        assert!(run(program, &["-q"]).stderr.lines().all(|line| !line.contains("hint")));
+        let lines: Vec<&str> = ran
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("plimsoll: hint"))
+            .collect();
+        format!("{program}\n{}", lines.join("\n"))
+    });
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    import fs from 'fs';
+    plimsoll: hint: the program is a script, where import statements do not work; write const name = require("name")
+    export const a = 1;
+    plimsoll: hint: the program is a script, which exports nothing; leave the word export out and print the result
+    console.log(import.meta.url);
+    plimsoll: hint: the program is a script, where there is no import.meta; __filename and __dirname are there
+    return 1;
+    plimsoll: hint: a program returns nothing outside a function; print the result, and end early with process.exit()
+    host.get('/berths');
+    plimsoll: hint: the run has no grant, so the program has no client to call an API with; give it one with --grant
+    throw new Error('mine');
+    "#);
+}
+
+#[test]
+fn the_page_lists_the_locales_there_are_and_others_are_refused() {
+    const PAGE: &str = include_str!("../../../../docs/wasm-environment.md");
+    let row = PAGE.lines().find(|line| line.starts_with("| `en`, ")).unwrap();
+    let mut listed: Vec<&str> = row.split('|').nth(1).unwrap().trim().split(", ").collect();
+    listed.iter_mut().for_each(|tag| *tag = tag.trim_matches('`'));
+    listed.sort_unstable();
+    for tag in ["ar-EG", "pl-PL", "ru-RU", "ko-KR", "de-AT", "pt-PT", "xx-XX"] {
+        let program = format!(
+            "const told = (act) => {{ try {{ return String(act()); }} catch (error) {{ return error.message; }} }};
+             console.log(told(() => (1).toLocaleString('{tag}')));
+             console.log(told(() => new Date(0).toLocaleDateString('{tag}')));
+             console.log(told(() => 'a'.localeCompare('b', '{tag}')));
+             console.log(told(() => new Intl.PluralRules('{tag}').select(2)));
+             console.log(JSON.stringify(Intl.NumberFormat.supportedLocalesOf(['{tag}', 'de-DE'])));
+             console.log(new Intl.NumberFormat(['{tag}', 'de-DE']).resolvedOptions().locale);"
+        );
+        let ran = run(program, &["-q"]);
+        let lines: Vec<&str> = ran.stdout_text().lines().collect();
+        assert_eq!(lines[4..], ["[\"de-DE\"]", "de-DE"], "{tag}");
+        for line in &lines[..4] {
+            let names = line.strip_prefix(&format!("Unsupported locale: {tag} (this sandbox formats for "));
+            let mut served: Vec<&str> = names.unwrap().trim_end_matches(')').split(", ").collect();
+            served.sort_unstable();
+            assert_eq!(served, listed, "docs/wasm-environment.md, Locales");
+        }
+    }
 }
 
 #[test]

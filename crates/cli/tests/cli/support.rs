@@ -96,8 +96,13 @@ pub(crate) const TOKEN: &str = "test-token-0123456789abcdefghijklmnopqrs";
 
 impl Daemon {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[("SANDBOX_PROVIDER", "wasm")])
+    }
+
+    /// Behind the provider these variables choose.
+    pub(crate) fn start_with(variables: &[(&str, &str)]) -> Self {
         let mut child = command(&["serve"])
-            .env("SANDBOX_PROVIDER", "wasm")
+            .envs(variables.iter().copied())
             .env("PLIMSOLL_TOKEN", TOKEN)
             .env("PLIMSOLL_ADDR", "127.0.0.1:0")
             .env("PLIMSOLL_METRICS_ADDR", "off")

@@ -1,8 +1,8 @@
 //! Foreign code cannot make an admitted call out of thin air.
-use plimsoll_core::{Admitted, NoGrant};
+use plimsoll_core::Admitted;
 
-fn forge() -> Admitted {
-    Admitted { call: todo!(), grant: NoGrant, permit: todo!() }
+fn forge() -> Admitted<()> {
+    Admitted { call: todo!(), grant: (), permit: todo!() }
 }
 
 fn main() {

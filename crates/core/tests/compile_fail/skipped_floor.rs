@@ -2,6 +2,6 @@
 use plimsoll_core::{Permit, RunRequest, Validated};
 
 fn main() {
-    let validated = Validated::new(RunRequest::javascript("1")).unwrap().without_grants().unwrap();
+    let validated = Validated::new(RunRequest::javascript("1")).unwrap().grant(|_| Ok(())).unwrap();
     let _ = validated.admit(Permit::new(()));
 }

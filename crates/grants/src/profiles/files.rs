@@ -21,18 +21,19 @@ pub(super) struct Content {
 pub(super) fn read(path: &Path, most: usize) -> Result<Content, String> {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
     // Opening a pipe would wait for a writer, so nothing is opened before it is looked at.
-    if !fs_err::metadata(path).map_err(unreadable)?.is_file() {
+    if !fs_err::metadata(path).map_err(|error| unreadable(&error))?.is_file() {
         return Err("is not a regular file".to_owned());
     }
-    let file = fs_err::File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
+    let file = fs_err::File::open(path).map_err(|error| unreadable(&error))?;
+    let metadata = file.metadata().map_err(|error| unreadable(&error))?;
     if !metadata.is_file() {
         return Err("is not a regular file".to_owned());
     }
     let mut bytes = Vec::new();
-    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(most as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(&error))?;
     if bytes.len() > most {
         return Err(format!("is larger than {most} bytes"));
     }
@@ -50,19 +51,25 @@ pub(super) fn read(path: &Path, most: usize) -> Result<Content, String> {
 pub(super) fn read_preamble(folder: &Path, name: &str) -> Result<String, String> {
     let escapes = "must stay in the folder of the grants file";
     let inside = lexically_inside(name).ok_or(escapes)?;
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
     let folder = if folder.as_os_str().is_empty() {
         Path::new(".")
     } else {
         folder
     };
-    let folder = fs_err::canonicalize(folder).map_err(unreadable)?;
-    let file = fs_err::canonicalize(folder.join(inside)).map_err(unreadable)?;
+    let folder = fs_err::canonicalize(folder).map_err(|error| unreadable(&error))?;
+    let file = fs_err::canonicalize(folder.join(inside)).map_err(|error| unreadable(&error))?;
     if !file.starts_with(&folder) {
         return Err(format!("{escapes}; it is a symbolic link that leads out of it"));
     }
     let content = read(&file, MAX_PREAMBLE_BYTES)?;
     String::from_utf8(content.bytes).map_err(|_| "must hold valid UTF-8".to_owned())
+}
+
+fn unreadable(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "does not exist".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    }
 }
 
 /// The path without its leading slashes and dot segments, unless those climb out.

@@ -172,8 +172,13 @@ impl Profile {
         self.short_credential
     }
 
+    /// Who may use it, in order; `*` is every authenticated caller. For whoever owns the file, never for a caller.
+    pub fn callers(&self) -> impl Iterator<Item = &str> {
+        self.callers.iter().map(String::as_str)
+    }
+
     /// Whether an authenticated caller may use it. What could not be an identity is nobody's.
-    pub(super) fn admits(&self, caller: &str) -> bool {
+    pub fn admits(&self, caller: &str) -> bool {
         is_subject(caller) && (self.open_to_all() || self.callers.contains(caller))
     }
 }

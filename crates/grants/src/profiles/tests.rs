@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use plimsoll_core::{Code, Payload, Reason, RunRequest, Validated};
+use plimsoll_core::{Code, Reason};
 
 use super::*;
 
@@ -323,15 +323,11 @@ fn a_profile_is_found_by_those_on_its_list_only_and_refusals_do_not_tell_why() {
         assert_eq!(profiles.look_up(name, Some(caller)).unwrap().name(), name);
     }
     // The words of a daemon without any profile.
-    let request = RunRequest {
-        protocol: plimsoll_core::limits::PROTOCOL,
-        payload: Some(Payload::JavaScript(plimsoll_core::JavaScriptRun {
-            code: "1".to_owned(),
-            grant_profile: "closed".to_owned(),
-        })),
-        ..RunRequest::default()
-    };
-    let without = Validated::new(request).unwrap().without_grants().unwrap_err();
+    let without = Profiles::default().look_up("closed", Some("alice")).unwrap_err();
+    assert_eq!(
+        (without.code(), without.reason()),
+        (Code::PermissionDenied, Reason::Permission)
+    );
     for (name, caller) in [
         ("unknown", Some("alice")),
         ("unknown", None),

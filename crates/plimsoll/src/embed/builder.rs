@@ -3,6 +3,7 @@
 use super::Sandbox;
 use super::capacity::{Capacity, PER_RUN_DEFAULT_MB};
 use super::error::BuildError;
+use crate::env::Environment;
 use crate::registry::Choice;
 
 /// How many runs may be in progress at once unless the builder says otherwise; the daemon's default as well.
@@ -62,7 +63,7 @@ impl WasmBuilder {
         capacity.check()?;
         let mut choice = Choice::named("wasm")?;
         choice.resources.memory_mb = self.memory_mb.unwrap_or(0);
-        let provider = choice.build(capacity.slots().unwrap_or(self.max_concurrent))?;
+        let provider = choice.build(capacity.slots().unwrap_or(self.max_concurrent), &Environment::default())?;
         Sandbox::with_provider(provider).await?.with_capacity(capacity)
     }
 

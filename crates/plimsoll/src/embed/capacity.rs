@@ -81,15 +81,20 @@ impl Capacity {
             0 => PER_RUN_DEFAULT_MB,
             asked => asked,
         };
-        if per_run_mb > total_mb {
-            let problem = format!("fits no run: one run is counted as {per_run_mb} MiB");
+        // What waits ready holds memory as a run does.
+        let pooled_mb = per_run_mb.saturating_mul(choice.pooled());
+        let left_mb = total_mb.saturating_sub(pooled_mb);
+        if per_run_mb > left_mb {
+            let problem =
+                format!("fits no run: one run is counted as {per_run_mb} MiB, and {pooled_mb} MiB wait ready");
+            let least = per_run_mb.saturating_add(pooled_mb);
             return Err(TOTAL_MEMORY_MB.unusable(
                 total_mb,
                 problem,
-                format!("set it to at least {per_run_mb}, or unset it"),
+                format!("set it to at least {least}, or unset it"),
             ));
         }
-        Ok(capacity.memory_mb(total_mb, per_run_mb))
+        Ok(capacity.memory_mb(left_mb, per_run_mb))
     }
 
     /// How many runs fit at once; `None` when nothing bounds them.

@@ -12,6 +12,9 @@ pub enum BuildError {
     /// A setting is wrong; the text names it, its value and the fix.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// What the provider proves, or could, is below the operator's minimum; the text names both tiers.
+    #[error(transparent)]
+    BelowMinimum(SettingError),
     /// The provider could not prove itself.
     #[error("the sandbox is not ready: {0}")]
     NotReady(#[from] ProviderFault),

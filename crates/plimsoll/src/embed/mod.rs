@@ -4,32 +4,37 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use plimsoll_broker::BrokerOptions;
+use plimsoll_broker::{BrokerOptions, CauseObserver};
 use plimsoll_core::limits::DISPATCH_DEADLINE;
 use plimsoll_core::vars::Lookup;
-use plimsoll_core::{Evidence, Fault, Isolation, Permit, Refusal, RunError, RunRequest, SoftwareRule, Tier, Validated};
+use plimsoll_core::{
+    Evidence, Fault, Isolation, JavaScriptRun, Payload, Permit, Refusal, RunError, RunRequest, SoftwareRule, Tier,
+    Validated,
+};
 use plimsoll_grants::{CallTrace, Profiles, SelectedGrant};
 use plimsoll_record::{Answer, LiveAnswer, verify_live};
-use plimsoll_sandbox::{DispatchContext, Received, Sandbox as Provider, dispatch, ensure_ready};
+use plimsoll_sandbox::{DispatchContext, ProviderFault, Received, Sandbox as Provider, dispatch, ensure_ready};
 use tokio_util::sync::CancellationToken;
 
 use crate::env::Environment;
-use crate::registry::{self, Choice};
+use crate::registry::{self, Choice, Minimum};
 
 mod builder;
+mod call;
 mod capacity;
 mod error;
+mod project;
 mod run;
-mod snippet;
 
 pub use builder::WasmBuilder;
+pub use call::{FloorMissing, FloorStated, RunCall, Stated};
 use capacity::Slots;
 pub use capacity::{Capacity, CapacityError};
 pub use error::BuildError;
-pub use run::Run;
-pub use snippet::{FloorMissing, FloorStated, Snippet, Stated};
+pub use project::Project;
+pub use run::{ProjectRun, Run, RunKind};
 
-/// A provider that has proven itself, ready to run snippets. Cheap to clone; clones share their capacity.
+/// A provider that has proven itself, ready to run programs and projects. Cheap to clone; clones share their capacity.
 ///
 /// Every run walks the same corridor as in the daemon: validated, authorized against current evidence, admitted,
 /// dispatched, settled with a record, and here also verified before you see it.
@@ -38,6 +43,7 @@ pub struct Sandbox {
     provider: Arc<dyn Provider>,
     slots: Option<Arc<Slots>>,
     grants: Option<Arc<Granting>>,
+    causes: Option<Arc<dyn CauseObserver>>,
 }
 
 /// Whose grants a request may name.
@@ -58,6 +64,7 @@ impl Sandbox {
             provider: Arc::new(plimsoll_sandbox::Disabled),
             slots: None,
             grants: None,
+            causes: None,
         }
     }
 
@@ -65,7 +72,7 @@ impl Sandbox {
     /// reads them. Unset, the sandbox is [`Sandbox::disabled`] and refuses every run.
     ///
     /// # Errors
-    /// A malformed variable, or a provider that is not ready.
+    /// A malformed variable, a provider that is not ready, or one whose tier is below `SANDBOX_MIN_ISOLATION`.
     pub async fn from_env() -> Result<Self, BuildError> {
         Self::from_lookup(&Environment::of_process()).await
     }
@@ -88,10 +95,18 @@ impl Sandbox {
         for var in registry::VARS.iter().copied().flatten().chain(registry::PLANNED) {
             var.check(lookup)?;
         }
+        let minimum = Minimum::read(lookup)?;
         let choice = Choice::read(lookup)?;
+        minimum.within_reach_of(choice).map_err(BuildError::BelowMinimum)?;
         let capacity = Capacity::from_lookup(&choice, lookup)?;
-        let provider = choice.build_in(capacity.slots().unwrap_or(1), folder)?;
-        Self::with_provider(provider).await?.with_capacity(capacity)
+        choice.pool_within(capacity.slots().unwrap_or(u32::MAX))?;
+        let provider = choice.build_in(capacity.slots().unwrap_or(1), lookup, folder)?;
+        let sandbox = Self::with_provider(provider).await?;
+        let evidence = sandbox.evidence();
+        minimum
+            .met_by(evidence.provider, evidence.isolation)
+            .map_err(BuildError::BelowMinimum)?;
+        sandbox.with_capacity(capacity)
     }
 
     /// Takes any provider, proves it (preflight, then smoke test) and keeps it.
@@ -99,11 +114,16 @@ impl Sandbox {
     /// # Errors
     /// When the provider is not ready.
     pub async fn with_provider(provider: Arc<dyn Provider>) -> Result<Self, BuildError> {
-        ensure_ready(&*provider).await?;
+        if let Err(fault) = ensure_ready(&*provider).await {
+            // Nobody is left who could ask for it later. That it is not ready is the cause to tell.
+            let _: Result<(), _> = provider.drain().await;
+            return Err(fault.into());
+        }
         Ok(Self {
             provider,
             slots: None,
             grants: None,
+            causes: None,
         })
     }
 
@@ -118,11 +138,19 @@ impl Sandbox {
     }
 
     /// Lets a request name one of these profiles, as `caller`: a profile is usable if it lists the caller, who is also the
-    /// subject of a minted token. For a grant of your own, without a file, see [`Snippet::grant`].
+    /// subject of a minted token. For a grant of your own, without a file, see [`RunCall::grant`].
     #[must_use]
     pub fn with_grants(mut self, profiles: Profiles, caller: impl Into<String>) -> Self {
         let caller = caller.into();
         self.grants = Some(Arc::new(Granting { profiles, caller }));
+        self
+    }
+
+    /// Has somebody told why a call of a grant's API got no answer. The program learns no more than that there was none: the
+    /// cause names addresses and certificates of a network it has no part in.
+    #[must_use]
+    pub fn with_cause_observer(mut self, causes: Arc<dyn CauseObserver>) -> Self {
+        self.causes = Some(causes);
         self
     }
 
@@ -135,8 +163,40 @@ impl Sandbox {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run_javascript(&self, code: impl Into<String>) -> Snippet<'_, FloorMissing> {
-        Snippet::new(self, code.into())
+    pub fn run_javascript(&self, code: impl Into<String>) -> RunCall<'_, Run> {
+        RunCall::new(
+            self,
+            Payload::JavaScript(JavaScriptRun {
+                code: code.into(),
+                grant_profile: String::new(),
+            }),
+        )
+    }
+
+    /// Files and shell steps, for a provider with a shell (`wasm` has none and refuses). State the floor, then send it:
+    ///
+    /// ```
+    /// # async fn example(sandbox: plimsoll::Sandbox) -> Result<(), plimsoll::RunError> {
+    /// # use plimsoll::{Project, Tier};
+    /// let project = Project::new().file("a.js", "console.log(6 * 7)").step("node a.js > out.txt").artifact("out.txt");
+    /// let run = sandbox.run_project(project).floor(Tier::Container).send().await?;
+    /// assert!(run.succeeded(), "{} {:?}", run.outcome_detail, run.steps);
+    /// assert_eq!(run.artifact("out.txt"), Some(&b"42\n"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_project(&self, project: Project) -> RunCall<'_, ProjectRun> {
+        RunCall::new(self, project.into_payload())
+    }
+
+    /// Waits until nothing of past runs is left, and removes what was kept ready for later ones. For a program that is about to
+    /// end: a run is answered before its sandbox has been cleared away. The sandbox can go on to run; clones share what is
+    /// removed.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub async fn drain(&self) -> Result<(), ProviderFault> {
+        self.provider.drain().await
     }
 
     /// What the provider states about itself right now.
@@ -180,7 +240,10 @@ impl Sandbox {
         let context = DispatchContext {
             deadline: received.instant() + DISPATCH_DEADLINE,
             cancelled,
-            broker: BrokerOptions::default(),
+            broker: BrokerOptions {
+                causes: self.causes.clone(),
+                ..BrokerOptions::default()
+            },
         };
         let settled = dispatch(&*self.provider, authorized.admit(permit), context, received)
             .await
@@ -256,5 +319,27 @@ fn stands(answer: &Answer, request: &RunRequest, rule: &SoftwareRule) -> Result<
             "tier {} is below the floor {}",
             record.isolation, request.minimum_isolation
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_operators_minimum_holds_for_an_embedded_sandbox_too() {
+        let build = |values: &[(&str, &str)]| {
+            let environment = Environment::from_pairs(values.iter().copied());
+            async move { Sandbox::from_lookup(&environment).await }
+        };
+        let wasm = ("SANDBOX_PROVIDER", "wasm");
+        assert!(build(&[wasm, ("SANDBOX_MIN_ISOLATION", "process")]).await.is_ok());
+        for values in [
+            &[wasm, ("SANDBOX_MIN_ISOLATION", "vm")][..],
+            &[("SANDBOX_MIN_ISOLATION", "process")],
+        ] {
+            let refused = build(values).await.unwrap_err();
+            assert!(matches!(refused, BuildError::BelowMinimum(_)), "{refused}");
+        }
     }
 }

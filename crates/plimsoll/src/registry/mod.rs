@@ -3,8 +3,11 @@
 //! A provider is one entry of [`PROVIDERS`]. Whoever serves or embeds asks for [`Choice::read`] and builds what it
 //! finds; nothing else in the workspace knows provider names.
 
+mod docker;
 mod envelope;
+mod minimum;
 mod planned;
+mod pool;
 mod wasm;
 
 use std::path::Path;
@@ -15,11 +18,13 @@ use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
 use plimsoll_core::{Resources, Tier};
 use plimsoll_sandbox::{Disabled, Sandbox};
 
+pub use minimum::Minimum;
+
 /// Names of the providers built into this program; a test compares them with [`PROVIDERS`].
-const BUILT: &[&str] = &["wasm"];
+const BUILT: &[&str] = &["wasm", "docker"];
 
 /// Names of providers that do not exist yet.
-const UNBUILT: &[&str] = &["docker", "e2b", "dockercloud", "openshell"];
+const UNBUILT: &[&str] = &["e2b", "dockercloud", "openshell"];
 
 /// Which provider runs the code.
 pub const PROVIDER: Var = Var::new(
@@ -29,17 +34,38 @@ pub const PROVIDER: Var = Var::new(
         planned: UNBUILT,
     },
     "",
-    "Which provider runs the code. Built into this program: wasm. Unset: none, and every run is refused.",
+    "Which provider runs the code. Built into this program: wasm, docker. Unset: none, and every run is refused.",
 );
 
 /// The variables read here and by the providers, in groups.
-pub const VARS: &[&[Var]] = &[&[PROVIDER], envelope::VARS];
+pub const VARS: &[&[Var]] = &[
+    &[PROVIDER],
+    minimum::VARS,
+    envelope::VARS,
+    pool::VARS,
+    plimsoll_docker::settings::SETTINGS,
+    plimsoll_docker::endpoint::VARS,
+];
 
 /// Variables of providers that do not exist yet: setting one stops the start.
 pub const PLANNED: &[Var] = planned::VARS;
 
-/// Builds a provider for at most so many runs at once, with what it keeps between processes in a folder where one is given.
-type Build = fn(Resources, u32, Option<&Path>) -> Result<Arc<dyn Sandbox>, SettingError>;
+/// What a provider is built for.
+#[derive(Clone, Copy)]
+struct BuildPlan<'a> {
+    /// What one run may use.
+    resources: Resources,
+    /// Runs at once.
+    max_concurrent: u32,
+    /// Sandboxes of each kind that wait ready.
+    ready_pool: u32,
+    /// Where to keep what the next process can use, if anywhere.
+    folder: Option<&'a Path>,
+    /// The provider's own variables.
+    lookup: &'a dyn Lookup,
+}
+
+type Build = fn(&BuildPlan<'_>) -> Result<Arc<dyn Sandbox>, SettingError>;
 
 /// One provider that is built in.
 #[derive(Clone, Copy, Debug)]
@@ -48,10 +74,14 @@ pub struct Entry {
     pub name: &'static str,
     /// Whether its sandboxes use this host's memory.
     pub on_host: bool,
+    /// Whether it speaks to nobody outside this process, and leaves nothing behind when the process ends.
+    pub in_process: bool,
     /// The strongest tier it can ever prove.
     pub strongest: Tier,
-    /// Time limit of a run that asks for none.
+    /// Time limit of a snippet that asks for none.
     pub default_timeout: Duration,
+    /// Kinds of sandbox it keeps ready, each in the number of `SANDBOX_READY_POOL`; 0 where it keeps none.
+    pub pooled_kinds: u32,
     /// What it cannot enforce of an envelope.
     unenforceable: fn(Resources) -> Vec<SettingError>,
     /// Builds it: pure, no network, no sandbox.
@@ -59,14 +89,29 @@ pub struct Entry {
 }
 
 /// The providers built into this program.
-pub const PROVIDERS: &[Entry] = &[Entry {
-    name: "wasm",
-    on_host: true,
-    strongest: Tier::Process,
-    default_timeout: plimsoll_wasm::DEFAULT_TIMEOUT,
-    unenforceable: wasm::unenforceable,
-    build: wasm::build,
-}];
+pub const PROVIDERS: &[Entry] = &[
+    Entry {
+        name: "wasm",
+        on_host: true,
+        in_process: true,
+        strongest: Tier::Process,
+        default_timeout: plimsoll_wasm::DEFAULT_TIMEOUT,
+        pooled_kinds: 0,
+        unenforceable: wasm::unenforceable,
+        build: wasm::build,
+    },
+    Entry {
+        name: "docker",
+        on_host: true,
+        in_process: false,
+        strongest: Tier::Kernel,
+        default_timeout: plimsoll_docker::provider::DEFAULT_SNIPPET_TIMEOUT,
+        // Snippets and projects: two image settings, and containers that differ in /work even where the image is one.
+        pooled_kinds: 2,
+        unenforceable: docker::unenforceable,
+        build: docker::build,
+    },
+];
 
 /// The provider the operator chose, with its resource envelope, before it is built.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +119,8 @@ pub struct Choice {
     entry: Option<&'static Entry>,
     /// What one run may use, as the operator asked for it.
     pub resources: Resources,
+    /// Sandboxes of each kind that wait ready.
+    pub ready_pool: u32,
 }
 
 impl Choice {
@@ -85,7 +132,15 @@ impl Choice {
     pub fn read(lookup: &dyn Lookup) -> Result<Self, SettingError> {
         let resources = envelope::read(lookup)?;
         let entry = PROVIDER.word(lookup)?.map(Self::find).transpose()?;
-        Ok(Self { entry, resources })
+        let name = entry.map_or("disabled", |entry| entry.name);
+        if name != "docker" {
+            docker::unused(lookup, name)?;
+        }
+        Ok(Self {
+            entry,
+            resources,
+            ready_pool: pool::read(lookup, name, entry.map_or(0, |entry| entry.pooled_kinds))?,
+        })
     }
 
     /// The provider of this name, with no envelope: its defaults.
@@ -96,6 +151,7 @@ impl Choice {
         Ok(Self {
             entry: Some(Self::find(name)?),
             resources: Resources::default(),
+            ready_pool: 0,
         })
     }
 
@@ -129,6 +185,11 @@ impl Choice {
         self.entry.is_some_and(|entry| entry.on_host)
     }
 
+    /// Whether it speaks to nobody outside this process, and leaves nothing behind when the process ends.
+    pub fn in_process(&self) -> bool {
+        self.entry.is_none_or(|entry| entry.in_process)
+    }
+
     /// The strongest tier it can ever prove; `None` when nothing runs.
     pub fn strongest(&self) -> Option<Tier> {
         self.entry.map(|entry| entry.strongest)
@@ -139,18 +200,32 @@ impl Choice {
         self.entry.map(|entry| entry.default_timeout)
     }
 
+    /// Sandboxes that wait ready, of all kinds together: each holds the memory of a run.
+    pub fn pooled(&self) -> u32 {
+        self.entry
+            .map_or(0, |entry| entry.pooled_kinds.saturating_mul(self.ready_pool))
+    }
+
+    /// Whether the ready pool goes with the runs at once that are in force.
+    ///
+    /// # Errors
+    /// It holds more than may run.
+    pub fn pool_within(&self, max_concurrent: u32) -> Result<(), SettingError> {
+        pool::within(self.ready_pool, max_concurrent)
+    }
+
     /// What the provider cannot enforce of the envelope: everything at once, where [`Choice::build`] stops at the first.
     pub fn unenforceable(&self) -> Vec<SettingError> {
         self.entry
             .map_or_else(Vec::new, |entry| (entry.unenforceable)(self.resources))
     }
 
-    /// Builds the provider for at most `max_concurrent` runs at once.
+    /// Builds the provider for at most `max_concurrent` runs at once, from its own variables.
     ///
     /// # Errors
-    /// An envelope the provider cannot enforce.
-    pub fn build(&self, max_concurrent: u32) -> Result<Arc<dyn Sandbox>, SettingError> {
-        self.build_in(max_concurrent, None)
+    /// An envelope the provider cannot enforce, or a variable of its own that it cannot use.
+    pub fn build(&self, max_concurrent: u32, lookup: &dyn Lookup) -> Result<Arc<dyn Sandbox>, SettingError> {
+        self.build_in(max_concurrent, lookup, None)
     }
 
     /// As [`Choice::build`]. A provider that can leave something for the next process, so that it starts sooner, does so
@@ -158,11 +233,18 @@ impl Choice {
     pub(crate) fn build_in(
         &self,
         max_concurrent: u32,
+        lookup: &dyn Lookup,
         folder: Option<&Path>,
     ) -> Result<Arc<dyn Sandbox>, SettingError> {
         match self.entry {
             None => Ok(Arc::new(Disabled)),
-            Some(entry) => (entry.build)(self.resources, max_concurrent, folder),
+            Some(entry) => (entry.build)(&BuildPlan {
+                resources: self.resources,
+                max_concurrent,
+                ready_pool: self.ready_pool,
+                folder,
+                lookup,
+            }),
         }
     }
 }
@@ -181,7 +263,14 @@ mod tests {
     #[test]
     fn no_provider_proves_more_than_its_strongest_tier() {
         for entry in PROVIDERS {
-            let sandbox = (entry.build)(Resources::default(), 1, None).unwrap();
+            let sandbox = (entry.build)(&BuildPlan {
+                resources: Resources::default(),
+                max_concurrent: 1,
+                ready_pool: 0,
+                folder: None,
+                lookup: &std::collections::BTreeMap::new(),
+            })
+            .unwrap();
             let proven = sandbox.evidence().isolation;
             assert!(
                 Tier::ALL

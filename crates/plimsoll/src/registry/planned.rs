@@ -2,14 +2,9 @@
 
 use plimsoll_core::vars::{Kind, Var};
 
-const DOCKER: &str = "the docker provider is";
 const E2B: &str = "the e2b provider is";
 const DOCKERCLOUD: &str = "the dockercloud provider is";
 const OPENSHELL: &str = "the openshell provider is";
-
-const fn docker(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Var {
-    Var::new(name, kind, default, help).read_by("docker").not_built(DOCKER)
-}
 
 const fn e2b(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Var {
     Var::new(name, kind, default, help).read_by("e2b").not_built(E2B)
@@ -26,56 +21,6 @@ const fn openshell(name: &'static str, kind: Kind, help: &'static str) -> Var {
 }
 
 pub(super) const VARS: &[Var] = &[
-    docker(
-        "SANDBOX_DOCKER_IMAGE",
-        Kind::Text,
-        "plimsoll/sandbox:latest",
-        "Image of snippets.",
-    ),
-    docker(
-        "SANDBOX_DOCKER_PROJECT_IMAGE",
-        Kind::Text,
-        "plimsoll/sandbox:latest",
-        "Image of projects and sessions.",
-    ),
-    docker(
-        "SANDBOX_DOCKER_MODULE_IMAGE",
-        Kind::Text,
-        "",
-        "Image of modules; unset, modules are unsupported.",
-    ),
-    docker(
-        "SANDBOX_DOCKER_RUNTIME",
-        Kind::Text,
-        "",
-        "OCI runtime; unset, the engine's default.",
-    ),
-    docker(
-        "SANDBOX_DOCKER_SECCOMP",
-        Kind::Text,
-        "",
-        "Seccomp profile: a path, engine or unconfined; unset, our own.",
-    ),
-    docker(
-        "SANDBOX_GUEST_UID",
-        Kind::Int { min: 1, max: 65_532 },
-        "61000",
-        "User id of guest processes.",
-    ),
-    Var::new(
-        "SANDBOX_REQUIRE_PINNED_IMAGES",
-        Kind::Bool,
-        "false",
-        "Accept images by digest only.",
-    )
-    .read_by("docker, dockercloud, openshell")
-    .not_built("a provider with images is"),
-    docker(
-        "DOCKER_DEFAULT_PLATFORM",
-        Kind::Text,
-        "",
-        "Platform of images, such as linux/amd64.",
-    ),
     e2b("E2B_API_KEY", Kind::Secret, "", "Key of the E2B account."),
     e2b("E2B_TEMPLATE", Kind::Text, "base", "Template of the sandboxes."),
     e2b(

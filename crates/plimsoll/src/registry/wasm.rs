@@ -1,6 +1,5 @@
 //! The wasm entry: what the provider cannot enforce is refused, and the rest becomes its configuration.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use plimsoll_core::Resources;
@@ -9,18 +8,20 @@ use plimsoll_sandbox::Sandbox;
 use plimsoll_wasm::Wasm;
 use plimsoll_wasm::engine::BuildError;
 
-use super::PROVIDER;
 use super::envelope::{CPUS, DISK_MB, MEMORY_MB, PIDS};
+use super::{BuildPlan, PROVIDER};
 
-/// Builds the provider for at most `max_concurrent` runs at once, with its engine in `folder` where one is given.
+/// Builds the provider, with its engine in the plan's folder where one is given.
 ///
 /// # Errors
 /// A dimension it cannot enforce, memory the engine image cannot start with, or a host that cannot run the engine.
-pub(super) fn build(
-    resources: Resources,
-    max_concurrent: u32,
-    folder: Option<&Path>,
-) -> Result<Arc<dyn Sandbox>, SettingError> {
+pub(super) fn build(plan: &BuildPlan<'_>) -> Result<Arc<dyn Sandbox>, SettingError> {
+    let BuildPlan {
+        resources,
+        max_concurrent,
+        folder,
+        ..
+    } = *plan;
     if let Some(error) = unenforceable(resources).into_iter().next() {
         return Err(error);
     }

@@ -133,6 +133,31 @@ fn profiles_without_a_provider_to_use_them_stop_the_start() {
 }
 
 #[test]
+fn a_profile_no_caller_can_use_is_warned_about() {
+    let files = Files::new(&json!({
+        "hers": profile("http://127.0.0.1:9", &[], &json!({})),
+        "typo": profile("http://127.0.0.1:9", &[], &json!({"allowed_callers": ["alicia"]})),
+    }));
+    let clients = files.path("clients.json");
+    let registry = ("PLIMSOLL_CLIENTS_FILE", text(&clients));
+    let token = start(&["check"], &files, &[WASM]);
+    let with_registry = start(&["check"], &files, &[WASM, registry]);
+    let nobody = "can be used by nobody";
+    for (run, hers) in [(&token, true), (&with_registry, false)] {
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert!(says(
+            run,
+            &format!("plimsolld: warning: PLIMSOLL_GRANTS_FILE: profile \"typo\" {nobody}")
+        ));
+        assert_eq!(says(run, &format!("profile \"hers\" {nobody}")), hers, "{}", run.stderr);
+    }
+    let daemon = files.start(&[]);
+    let told = daemon.records.iter().filter_map(|record| record["msg"].as_str());
+    let told: Vec<&str> = told.filter(|told| told.contains(nobody)).collect();
+    assert!(told.len() == 1 && told[0].contains("\"typo\""), "{told:?}");
+}
+
+#[test]
 fn an_unset_or_blank_variable_means_no_grants() {
     for value in ["", "  "] {
         let values = [WASM, ("PLIMSOLL_TOKEN", GOOD_TOKEN), ("PLIMSOLL_GRANTS_FILE", value)];

@@ -40,16 +40,19 @@ pub struct ClientsFile {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientsError {
     /// The file cannot be opened or read.
-    #[error("cannot be read: {0}")]
-    Unreadable(#[from] std::io::Error),
+    #[error("the file cannot be read: {0}")]
+    Unreadable(std::io::Error),
+    /// There is none.
+    #[error("the file does not exist")]
+    Missing,
     /// A directory, device, socket or pipe.
-    #[error("is not a regular file")]
+    #[error("the file is not a regular file")]
     NotRegular,
     /// Over 16 MiB.
-    #[error("is larger than {MAX_BYTES} bytes")]
+    #[error("the file is larger than {MAX_BYTES} bytes")]
     TooLarge,
     /// Not the JSON object it must be.
-    #[error("is not valid JSON (line {line}, column {column}): {problem}")]
+    #[error("the file is not valid JSON (line {line}, column {column}): {problem}")]
     Syntax {
         /// Counted from 1.
         line: usize,
@@ -59,13 +62,16 @@ pub enum ClientsError {
         problem: &'static str,
     },
     /// A member is repeated.
-    #[error("repeats a member of one object (line {line}, column {column})")]
+    #[error("the file repeats a member of one object (line {line}, column {column})")]
     Repeated {
         /// Counted from 1.
         line: usize,
         /// Counted from 1.
         column: usize,
     },
+    /// The JSON is good, and the file as a whole breaks a rule of the registry.
+    #[error("the file {0}")]
+    Whole(&'static str),
     /// The JSON is good and a rule of the registry is not met.
     #[error("{place}: {problem}")]
     Rule {
@@ -74,6 +80,15 @@ pub enum ClientsError {
         /// The rule, and what is wrong.
         problem: &'static str,
     },
+}
+
+impl From<std::io::Error> for ClientsError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Self::Missing,
+            _ => Self::Unreadable(error),
+        }
+    }
 }
 
 impl ClientsFile {
@@ -112,13 +127,13 @@ impl ClientsFile {
 /// The first problem found, in file order.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Client>, ClientsError> {
     let Json::Object(root) = read_json(bytes)? else {
-        return rule("the file", "must be a JSON object");
+        return Err(ClientsError::Whole("must be a JSON object"));
     };
     let mut list = None;
     for (name, value) in root {
         match name.as_str() {
             "clients" => list = Some(value),
-            _ => return rule("the file", "has a member other than `clients`"),
+            _ => return Err(ClientsError::Whole("has a member other than `clients`")),
         }
     }
     let Some(Json::Array(list)) = list else {
@@ -395,6 +410,19 @@ mod tests {
     }
 
     #[test]
+    fn a_problem_is_said_of_the_file_or_of_a_place_in_it() {
+        for (text, told) in [
+            ("[]", "the file must be a JSON object"),
+            ("{\"callers\":[]}", "the file has a member other than `clients`"),
+            ("{\"clients\":{}}", "clients: must be present and an array of objects"),
+            ("{\"clients\":[1]}", "clients[0]: must be an object"),
+            ("{", "the file is not valid JSON (line 1, column 1): ends too early"),
+        ] {
+            assert_eq!(error(text), told);
+        }
+    }
+
+    #[test]
     fn an_id_is_trimmed_and_a_fingerprint_lowered() {
         let text = one(&format!(
             "\"id\":\" caller \",\"token_sha256\":\" {} \",\"scopes\":[\"code:run\"]",
@@ -483,7 +511,7 @@ mod tests {
             assert!(error.starts_with("clients[0]: has a member other than"), "{error}");
         }
         let repeated = error(&one(&format!("\"id\":\"a\",\"token_sha256\":\"{A}\",\"id\":\"b\"")));
-        assert!(repeated.starts_with("repeats a member"), "{repeated}");
+        assert!(repeated.starts_with("the file repeats a member"), "{repeated}");
     }
 
     #[test]
@@ -492,7 +520,7 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("clients.json");
-        assert!(matches!(ClientsFile::load(&path), Err(ClientsError::Unreadable(_))));
+        assert!(matches!(ClientsFile::load(&path), Err(ClientsError::Missing)));
         assert!(matches!(
             ClientsFile::load(folder.path()),
             Err(ClientsError::NotRegular)

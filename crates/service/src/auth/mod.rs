@@ -76,6 +76,16 @@ impl Auth {
         matches!(self.0, Callers::Open(_))
     }
 
+    /// Whether some caller who can be told from others may run code and satisfies `wanted`, which is given its identity.
+    pub fn any_runner(&self, mut wanted: impl FnMut(&str) -> bool) -> bool {
+        let mut wanted = |caller: &Principal| caller.allows(RUN_SCOPE) && caller.identity().is_some_and(&mut wanted);
+        match &self.0 {
+            Callers::Open(anyone) => wanted(anyone),
+            Callers::Token { principal, .. } => wanted(principal),
+            Callers::Registry(registry) => registry.values().any(wanted),
+        }
+    }
+
     /// Finds the caller from the values of the `Authorization` header, in the order they came.
     ///
     /// # Errors

@@ -93,6 +93,12 @@ impl Mode {
         }
     }
 
+    pub(crate) const fn auth(&self) -> &Auth {
+        match self {
+            Self::Registry { auth, .. } | Self::Token(auth) | Self::Open(auth) => auth,
+        }
+    }
+
     fn read_registry(path: &str) -> Result<Self, SettingError> {
         let unusable = |problem: String| {
             CLIENTS_FILE.unusable(
@@ -101,7 +107,7 @@ impl Mode {
                 "correct the file, or unset the variable to use another mode",
             )
         };
-        let file = ClientsFile::load(Path::new(path)).map_err(|error| unusable(format!("the file {error}")))?;
+        let file = ClientsFile::load(Path::new(path)).map_err(|error| unusable(error.to_string()))?;
         if file.clients.is_empty() {
             return Err(unusable("the file names no caller, so nobody could call".to_owned()));
         }

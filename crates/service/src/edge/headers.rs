@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderName, TRANSFER_ENCODING};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use plimsoll_core::Code;
 use plimsoll_wire::http::{CONNECT_PROTOCOL_VERSION, CONNECT_TIMEOUT_MS, GRPC_TIMEOUT};
 
@@ -155,10 +156,39 @@ fn digits(text: &[u8], most: usize) -> Option<u64> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// What is wrong with a request as a message, before anything it asks for is looked at: whoever stands between us and the
+/// peer may have read another request than we do, so its connection is not used again.
+pub(super) fn misframed(version: Version, headers: &HeaderMap) -> Option<&'static str> {
+    if foreign_transfer_coding(headers) {
+        return Some("the transfer coding is not chunked alone; compress with content-encoding");
+    }
+    host_problem(version, headers)
+}
+
+/// What is wrong with the `Host` of a request in HTTP/1 (RFC 9112, section 3.2). Only version 1.0 may leave it out; an empty
+/// one is how a request names no host. HTTP/2 names the host elsewhere, and the HTTP library looks at it.
+pub(super) fn host_problem(version: Version, headers: &HeaderMap) -> Option<&'static str> {
+    if version >= Version::HTTP_2 {
+        return None;
+    }
+    let mut values = headers.get_all(HOST).iter();
+    match (values.next(), values.next()) {
+        (None, _) if version < Version::HTTP_11 => None,
+        (None, _) => Some("the header host is missing; HTTP/1.1 requests carry it once"),
+        (Some(_), Some(_)) => Some("the header host is sent more than once; send it once"),
+        (Some(host), None) if is_host(host.as_bytes()) => None,
+        (Some(_), None) => Some("the header host is not a host with an optional port; correct it"),
+    }
+}
+
+fn is_host(value: &[u8]) -> bool {
+    value.is_empty() || (!value.contains(&b'@') && Authority::try_from(value).is_ok())
+}
+
 /// Whether a transfer coding other than plain `chunked` is stated. The HTTP parser accepts `gzip, chunked` and would
 /// hand us the compressed bytes as the body.
-pub(super) fn foreign_transfer_coding(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(http::header::TRANSFER_ENCODING).iter();
+fn foreign_transfer_coding(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(TRANSFER_ENCODING).iter();
     match (values.next(), values.next()) {
         (None, _) => false,
         (Some(only), None) => !only.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
@@ -222,5 +252,33 @@ mod tests {
         for bad in ["", "m", "1", "1x", "123456789S", "-1S"] {
             assert_eq!(grpc(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_host_is_there_once_and_is_one() {
+        let told = |version, values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(HOST, HeaderValue::from_static(value));
+            }
+            host_problem(version, &headers)
+        };
+        for host in ["a", "a:80", "127.0.0.1:8746", "[::1]:8746", "a.example.", ""] {
+            for version in [Version::HTTP_10, Version::HTTP_11] {
+                assert_eq!(told(version, &[host]), None, "{host:?}");
+            }
+        }
+        for host in ["a b", "me@a", "a/b", "http://a", "a:b:c"] {
+            assert!(
+                told(Version::HTTP_11, &[host]).is_some_and(|told| told.contains("not a host")),
+                "{host:?}"
+            );
+        }
+        for version in [Version::HTTP_10, Version::HTTP_11] {
+            assert!(told(version, &["a", "a"]).is_some_and(|told| told.contains("more than once")));
+        }
+        assert!(told(Version::HTTP_11, &[]).is_some_and(|told| told.contains("missing")));
+        assert_eq!(told(Version::HTTP_10, &[]), None);
+        assert_eq!(told(Version::HTTP_2, &[]), None);
     }
 }

@@ -11,6 +11,7 @@ use plimsoll_sandbox::BoxFuture;
 use super::answer;
 use super::body::EdgeBody;
 use super::connection::Exchange;
+use super::headers::host_problem;
 use super::serve::Site;
 use crate::metrics::CONTENT_TYPE as METRICS_TYPE;
 
@@ -33,7 +34,9 @@ impl std::fmt::Debug for MetricsSite {
 
 impl Site for MetricsSite {
     fn respond(&self, request: Request<Incoming>, exchange: Exchange) -> BoxFuture<'static, Response<EdgeBody>> {
+        let host_problem = host_problem(request.version(), request.headers());
         let mut response = match (request.uri().path(), request.method()) {
+            _ if host_problem.is_some() => answer::probe(StatusCode::BAD_REQUEST, "bad request: host\n"),
             ("/metrics", &Method::GET | &Method::HEAD) => {
                 let mut response = Response::new(EdgeBody::full((self.0)()));
                 response
@@ -50,7 +53,7 @@ impl Site for MetricsSite {
             }
             _ => answer::probe(StatusCode::NOT_FOUND, "not found\n"),
         };
-        if request.version() < Version::HTTP_2 && !request.body().is_end_stream() {
+        if request.version() < Version::HTTP_2 && (host_problem.is_some() || !request.body().is_end_stream()) {
             answer::close_after(&mut response);
             exchange.connection().expect_unread_body();
         }

@@ -155,12 +155,11 @@ impl Shared {
         if !inbound.unread() {
             exchange.request_is_whole();
         }
-        let closing_transfer = headers::foreign_transfer_coding(&parts.headers);
+        let misframed = headers::misframed(parts.version, &parts.headers);
         let http1 = parts.version < Version::HTTP_2;
-        let answered = if closing_transfer {
-            Refused::invalid("the transfer coding is not chunked alone; compress with content-encoding").into()
-        } else {
-            self.route(parts, &mut inbound, &exchange).await
+        let answered = match misframed {
+            Some(problem) => Refused::invalid(problem).into(),
+            None => self.route(parts, &mut inbound, &exchange).await,
         };
 
         let mut response = answered.response;
@@ -168,7 +167,7 @@ impl Shared {
         if let Some(reason) = answered.mark {
             answer::mark(&mut response, reason);
         }
-        if http1 && (inbound.unread() || closing_transfer) {
+        if http1 && (inbound.unread() || misframed.is_some()) {
             answer::close_after(&mut response);
             exchange.connection().expect_unread_body();
         }

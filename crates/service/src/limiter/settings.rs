@@ -73,6 +73,8 @@ pub struct Clamp {
     pub total_mb: u64,
     /// What one run is counted as.
     pub per_run_mb: u64,
+    /// Sandboxes that wait ready, each counted as a run.
+    pub pooled: u64,
     /// `SANDBOX_MAX_CONCURRENT` as asked for.
     pub requested: u32,
     /// What fits.
@@ -81,21 +83,34 @@ pub struct Clamp {
 
 impl Limits {
     /// Reads the limits. `memory_mb` is the per-run memory of the envelope (0 = default); `on_host` says whether runs
-    /// use this host's memory.
+    /// use this host's memory; `pooled` sandboxes wait ready, each with the memory of a run.
     ///
     /// # Errors
     /// A value that cannot be read, a budget that fits no run, or a per-caller cap above the effective maximum.
-    pub fn read(lookup: &dyn Lookup, memory_mb: u64, on_host: bool) -> Result<(Self, Option<Clamp>), SettingError> {
+    pub fn read(
+        lookup: &dyn Lookup,
+        memory_mb: u64,
+        on_host: bool,
+        pooled: u64,
+    ) -> Result<(Self, Option<Clamp>), SettingError> {
         let requested = narrow(&MAX_CONCURRENT, MAX_CONCURRENT.count(lookup)?)?;
         let total_mb = TOTAL_MEMORY_MB.count(lookup)?;
         let per_run_mb = if memory_mb == 0 { PER_RUN_DEFAULT_MB } else { memory_mb };
         let mut max_concurrent = requested;
         let mut clamp = None;
         if on_host && total_mb > 0 {
-            let fit = total_mb / per_run_mb;
+            let fit = (total_mb / per_run_mb).saturating_sub(pooled);
             if fit == 0 {
-                let problem = format!("fits no run: one run is counted as {per_run_mb} MiB");
-                let fix = format!("set it to at least {per_run_mb}, lower SANDBOX_MEMORY_MB, or unset it (no budget)");
+                let least = per_run_mb.saturating_mul(pooled.saturating_add(1));
+                let (beside, lower) = match pooled {
+                    0 => (String::new(), "SANDBOX_MEMORY_MB"),
+                    _ => (
+                        format!(" beside the {pooled} sandboxes that wait ready"),
+                        "SANDBOX_READY_POOL or SANDBOX_MEMORY_MB",
+                    ),
+                };
+                let problem = format!("fits no run{beside}: one run is counted as {per_run_mb} MiB");
+                let fix = format!("set it to at least {least}, lower {lower}, or unset it (no budget)");
                 return Err(TOTAL_MEMORY_MB.unusable(total_mb, problem, fix));
             }
             if fit < u64::from(requested) {
@@ -103,6 +118,7 @@ impl Limits {
                 clamp = Some(Clamp {
                     total_mb,
                     per_run_mb,
+                    pooled,
                     requested,
                     effective: max_concurrent,
                 });

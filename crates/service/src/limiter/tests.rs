@@ -44,7 +44,7 @@ fn key(name: &str) -> Arc<str> {
 
 fn read(values: &[(&str, &str)], memory_mb: u64, on_host: bool) -> Result<(Limits, Option<Clamp>), String> {
     let lookup: BTreeMap<OsString, OsString> = values.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    Limits::read(&lookup, memory_mb, on_host).map_err(|error| error.to_string())
+    Limits::read(&lookup, memory_mb, on_host, 0).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -188,6 +188,7 @@ fn the_memory_budget_lowers_the_runs_in_flight_and_tells() {
         Some(Clamp {
             total_mb: 1024,
             per_run_mb: 256,
+            pooled: 0,
             requested: 8,
             effective: 4
         })
@@ -326,4 +327,17 @@ proptest! {
             prop_assert_eq!(usize::try_from(limiter.in_flight()).unwrap(), alive.len());
         }
     }
+}
+
+#[test]
+fn sandboxes_that_wait_ready_are_charged_before_the_runs() {
+    let lookup: BTreeMap<OsString, OsString> = [("SANDBOX_TOTAL_MEMORY_MB".into(), "2048".into())].into();
+    let fitting = |pooled| Limits::read(&lookup, 256, true, pooled).map(|(limits, _)| limits.max_concurrent);
+    assert_eq!(fitting(0), Ok(8));
+    assert_eq!(fitting(6), Ok(2));
+    let refused = fitting(8).unwrap_err().to_string();
+    assert!(
+        refused.contains("8 sandboxes that wait ready") && refused.contains("at least 2304"),
+        "{refused}"
+    );
 }

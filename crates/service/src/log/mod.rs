@@ -7,6 +7,10 @@
 //! A full queue blocks the sender: an audit line is never dropped to save time. A write error loses the lines of that
 //! write, is counted, and never fails a run. The JSON form is an interface; its fields keep the order they were added.
 
+mod events;
+
+pub use events::Events;
+
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;

@@ -247,7 +247,7 @@ async fn the_metrics_listener_serves_one_page() {
     };
     let site = MetricsSite::new(|| "plimsoll_up 1\n".to_owned());
     let serving = tokio::spawn(serve(listener, site, Timeouts::METRICS, 64, drain));
-    let ask = |request: &'static str| async move {
+    let ask = |request: String| async move {
         let mut wire = Server {
             address,
             ..Server::open().await
@@ -257,15 +257,27 @@ async fn the_metrics_listener_serves_one_page() {
         wire.send(request).await;
         wire.reply().await
     };
-    let reply = ask("GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    let reply = ask("GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n".to_owned()).await;
     assert_eq!((reply.status, &reply.body[..]), (200, &b"plimsoll_up 1\n"[..]));
     assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4"));
-    assert_eq!(ask("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.status, 404);
-    let reply = ask("POST /metrics HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n").await;
+    assert_eq!(
+        ask("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n".to_owned()).await.status,
+        404
+    );
+    let reply = ask("POST /metrics HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n".to_owned()).await;
     assert_eq!(
         (reply.status, reply.header("allow"), reply.header("connection")),
         (405, Some("GET, HEAD"), Some("close"))
     );
+    for host in ["", "host: a\r\nhost: a\r\n"] {
+        let reply = ask(format!("GET /metrics HTTP/1.1\r\n{host}\r\n")).await;
+        assert_eq!(
+            (reply.status, reply.header("connection")),
+            (400, Some("close")),
+            "{host:?}"
+        );
+    }
+    assert_eq!(ask("GET /metrics HTTP/1.0\r\n\r\n".to_owned()).await.status, 200);
     assert_eq!(Timeouts::METRICS.request, Duration::from_secs(10));
     stop.cancel();
     assert!(serving.await.unwrap().failure.is_none());

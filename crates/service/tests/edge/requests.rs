@@ -204,3 +204,45 @@ async fn many_short_headers_below_32_kib_are_served() {
     assert!(request.len() < 32 * 1024);
     assert_eq!(server.ask(request).await.status, 200);
 }
+
+#[tokio::test]
+async fn a_request_names_its_host_once_or_is_400_and_ends_its_connection() {
+    let server = Setup::with_tokens().start().await;
+    for host in [
+        "",
+        "host: a\r\nhost: a\r\n",
+        "host: a\r\nHost: b\r\n",
+        "host: me@a\r\n",
+        "host: a b\r\n",
+    ] {
+        for path in ["/plimsoll.v1.SandboxService/Describe", "/healthz", "/nothing"] {
+            let request = post_with("Describe", &[JSON, ALICE], "{}");
+            let request = request.replacen("/plimsoll.v1.SandboxService/Describe", path, 1);
+            let request = request.replacen("host: a\r\n", host, 1);
+            let mut wire = server.connect().await;
+            wire.send(format!("{request}{request}")).await;
+            let reply = wire.reply().await;
+            reply.refused_before_handler(400, "invalid_argument", "request");
+            assert_eq!(reply.header("connection"), Some("close"), "{host:?} {path}");
+            let told = reply.json()["message"].as_str().unwrap_or_default().to_owned();
+            assert!(told.contains("the header host"), "{told}");
+            assert_eq!(wire.rest().await, b"", "one answer, then the end: {host:?} {path}");
+        }
+    }
+    assert_eq!(server.fake.describes.load(std::sync::atomic::Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn only_http_1_0_may_leave_the_host_out() {
+    let server = Server::open().await;
+    let older = post("Describe", "{}").replacen("HTTP/1.1", "HTTP/1.0", 1);
+    let without = older.replacen("host: a\r\n", "", 1);
+    for request in [&older, &without] {
+        assert_eq!(server.ask(request.as_str()).await.status, 200, "{request}");
+    }
+    let twice = older.replacen("host: a\r\n", "host: a\r\nhost: a\r\n", 1);
+    assert_eq!(server.ask(twice).await.status, 400);
+    // A request may say that its target has no host.
+    let empty = post("Describe", "{}").replacen("host: a\r\n", "host:\r\n", 1);
+    assert_eq!(server.ask(empty).await.status, 200);
+}

@@ -11,6 +11,7 @@ use plimsoll_core::{
     Code, Diagnostics, Evidence, Fault, Isolation, JavaScriptResult, Payload, PayloadEnvironment, Reason, Refusal,
     RunError, RunRequest, RunResult, Tier, Validated,
 };
+use plimsoll_grants::Profiles;
 use plimsoll_record::Answer;
 use plimsoll_sandbox::BoxFuture;
 use plimsoll_service::auth::{Auth, Principal};
@@ -73,7 +74,9 @@ impl Handler for FakeHandler {
                 Some(Payload::JavaScript(run)) => run.code.clone(),
                 _ => String::new(),
             };
-            Validated::new(request)?.without_grants()?.authorize(&evidence())?;
+            let profiles = Profiles::default();
+            let look_up = |name: Option<&str>| name.map(|name| profiles.look_up(name, None)).transpose();
+            Validated::new(request)?.grant(look_up)?.authorize(&evidence())?;
             if context.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Err(Refusal::new(Code::DeadlineExceeded, Reason::Capacity, "the deadline has passed").into());
             }

@@ -256,6 +256,23 @@ fn caps_name_allow_entries_in_any_case_of_their_verb() {
 }
 
 #[test]
+fn a_verb_may_be_written_in_any_case_and_is_kept_in_upper_case() {
+    let profile = accepted(
+        r#", "allow": ["get /a", "Put /a", "DELETE /a"], "catalog": ["patch /a"], "health_check": "get /h",
+             "batch_of": {"get /l": ["Get /l/*"]}"#,
+    );
+    let allow: Vec<String> = profile.grant().allow().iter().map(ToString::to_string).collect();
+    assert_eq!(allow, ["GET /a", "PUT /a", "DELETE /a"]);
+    assert_eq!(profile.catalog()[0].to_string(), "PATCH /a");
+    assert_eq!(profile.grant().health_check().unwrap().to_string(), "GET /h");
+    let (served, batch) = profile.batch_of().first_key_value().unwrap();
+    assert_eq!(
+        (served.to_string(), batch.to_string()),
+        ("GET /l/*".to_owned(), "GET /l".to_owned())
+    );
+}
+
+#[test]
 fn routes_are_named_by_their_place_and_never_repeat() {
     refused(
         r#", "allow": ["GET /a", "GET /b/"]"#,

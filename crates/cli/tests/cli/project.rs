@@ -1,0 +1,102 @@
+//! `plimsoll run DIR --step`, as far as it goes without a container: every way in which nothing runs, and what is said.
+
+#![expect(clippy::unwrap_used, reason = "tests of a program start it and fail by panicking")]
+
+use std::path::Path;
+
+use crate::support::{Daemon, Ran, TOKEN, command, finish, plimsoll};
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs_err::write(folder.path().join("main.js"), "console.log(6*7)").unwrap();
+    folder
+}
+
+fn run(folder: &Path, args: &[&str]) -> Ran {
+    plimsoll(&[&["run", folder.to_str().unwrap()], args].concat())
+}
+
+/// What was said, without the folder's own name.
+fn told(ran: &Ran, folder: &Path) -> String {
+    let said = ran.stderr.split("\n\nUsage: ").next().unwrap_or_default();
+    format!(
+        "[{}] {}",
+        ran.code,
+        said.replace(folder.to_str().unwrap(), "DIR").trim_end()
+    )
+}
+
+#[test]
+fn a_project_on_wasm_is_refused_in_plain_words() {
+    let folder = folder();
+    let refused = run(folder.path(), &["--step", "node main.js"]);
+    assert_eq!((refused.code, refused.stdout_text()), (125, ""));
+    insta::assert_snapshot!(refused.stderr, @"plimsoll: nothing ran (unsupported): provider wasm does not run project payloads; steps need a shell: use --provider docker, or --daemon with a daemon that has one");
+
+    let object = run(folder.path(), &["--step", "node main.js", "--json", "-q"]);
+    let error: serde_json::Value = serde_json::from_slice(&object.stdout).unwrap();
+    // Reason 4, unsupported.
+    assert_eq!(
+        (&error["code"], &error["details"][0]["value"]),
+        (&"unimplemented".into(), &"CAQ".into())
+    );
+    // The floor comes before what a provider can do.
+    let floor = run(folder.path(), &["--step", "true", "--floor", "vm"]);
+    assert!(
+        floor.stderr.starts_with("plimsoll: nothing ran (isolation): "),
+        "{}",
+        floor.stderr
+    );
+}
+
+#[test]
+fn a_daemon_without_a_shell_refuses_it_too() {
+    let (folder, daemon) = (folder(), Daemon::start());
+    let args = [
+        "run",
+        folder.path().to_str().unwrap(),
+        "--step",
+        "true",
+        "--daemon",
+        &daemon.url,
+    ];
+    let refused = finish(command(&args).env("PLIMSOLL_TOKEN", TOKEN).spawn().unwrap());
+    assert_eq!((refused.code, refused.stdout_text()), (125, ""));
+    insta::assert_snapshot!(refused.stderr, @"plimsoll: nothing ran (unsupported): provider wasm does not run project payloads; `plimsoll describe --daemon` shows what it runs");
+}
+
+#[test]
+fn what_cannot_be_a_project_is_told_before_anything_runs() {
+    let folder = folder();
+    let dir = folder.path();
+    fs_err::create_dir_all(dir.join("results/sub")).unwrap();
+    fs_err::write(dir.join("results/old.txt"), "mine").unwrap();
+    let out = dir.join("results");
+    let out = out.to_str().unwrap();
+    let file = dir.join("main.js");
+    let long = "x".repeat(16 * 1024 + 1);
+    let many: Vec<&str> = ["--step", "true"].into_iter().cycle().take(42).collect();
+    let step = |more: &[&'static str]| -> Vec<String> {
+        let all = [&["--step", "true"], more].concat();
+        all.iter().map(|arg| arg.replace("OUT", out)).collect()
+    };
+    let ran = |args: Vec<String>| run(dir, &args.iter().map(String::as_str).collect::<Vec<_>>());
+    let lines = [
+        told(&run(dir, &[]), dir),
+        told(&plimsoll(&["run", file.to_str().unwrap(), "--step", "true"]), dir),
+        told(&plimsoll(&["run", "-", "--step", "true"]), dir),
+        told(&plimsoll(&["run", "/nonexistent/project", "--step", "true"]), dir),
+        told(&run(dir, &["--artifact", "a"]), dir),
+        told(&ran(step(&["--artifact", "a"])), dir),
+        told(&ran(step(&["--out", "OUT"])), dir),
+        told(&ran(step(&["--artifact", "old.txt", "--out", "OUT"])), dir),
+        told(&ran(step(&["--artifact", "sub", "--out", "OUT", "--force"])), dir),
+        told(&ran(step(&["--artifact", "old.txt/a", "--out", "OUT"])), dir),
+        told(&ran(step(&["--artifact", "../a", "--out", "OUT"])), dir),
+        told(&ran(step(&["--artifact", "a", "--artifact", "a", "--out", "OUT"])), dir),
+        told(&run(dir, &["--step", &long]), dir),
+        told(&run(dir, &many), dir),
+    ];
+    insta::assert_snapshot!(lines.join("\n"));
+    assert_eq!(fs_err::read_to_string(dir.join("results/old.txt")).unwrap(), "mine");
+}

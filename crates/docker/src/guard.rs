@@ -1,0 +1,201 @@
+//! A container as long as somebody holds it. When the guard goes, the container goes: off the path of any answer.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_broker::{Broker, BrokerSocket};
+use plimsoll_core::Permit;
+use tokio::time::sleep;
+
+use crate::container::ContainerName;
+use crate::cores::CoreLease;
+use crate::engine::{Engine, Exit};
+use crate::later::Later;
+use crate::process::SandboxProcess;
+use crate::teardown::Teardown;
+
+/// Begins the names of the folders that hold a run's broker socket.
+pub(crate) const RUN_FOLDER_PREFIX: &str = "plimsoll-run-";
+
+/// Between two looks at a container that is ending.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The one thing of the host inside a container: a socket.
+#[derive(Debug)]
+pub(crate) enum Mounted {
+    /// The broker's.
+    Broker(BrokerSocket),
+    /// One that a test of the mount looks after.
+    Other(PathBuf),
+}
+
+impl Mounted {
+    /// A broker's socket in a fresh folder. Until a broker is lent, it answers that there is no grant.
+    ///
+    /// # Errors
+    /// The folder or the socket cannot be made.
+    pub(crate) async fn broker(temp: &Path) -> io::Result<Self> {
+        BrokerSocket::open(temp, RUN_FOLDER_PREFIX).await.map(Self::Broker)
+    }
+
+    /// The socket.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Broker(socket) => socket.path(),
+            Self::Other(path) => path,
+        }
+    }
+}
+
+/// One container. Dropping it removes the container in the background.
+#[derive(Debug)]
+pub(crate) struct Container {
+    /// `None` once handed to the teardown.
+    parts: Option<Parts>,
+    teardown: Arc<Teardown>,
+}
+
+/// What a container holds on to until it is gone.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) engine: Engine,
+    pub(crate) name: ContainerName,
+    pub(crate) id: String,
+    pub(crate) mounted: Mounted,
+    /// Its processors.
+    pub(crate) lease: CoreLease,
+    /// Its process, once the engine has told of it and it could be taken hold of.
+    pub(crate) process: Option<Later<Arc<SandboxProcess>>>,
+    /// Its exit, once the engine tells.
+    pub(crate) exit: Option<Later<Exit>>,
+    /// The capacity of the call it ran.
+    pub(crate) held: Option<Permit>,
+    /// Whether it may still be running although nobody speaks to it any more.
+    pub(crate) force: bool,
+}
+
+impl Container {
+    /// Takes charge of whatever exists under this name.
+    pub(crate) fn new(
+        engine: Engine,
+        name: ContainerName,
+        mounted: Mounted,
+        lease: CoreLease,
+        teardown: Arc<Teardown>,
+    ) -> Self {
+        teardown.hold(&name);
+        Self {
+            parts: Some(Parts {
+                engine,
+                name,
+                id: String::new(),
+                mounted,
+                lease,
+                process: None,
+                exit: None,
+                held: None,
+                // Until it runs under our eyes, nothing but a forced removal is sure.
+                force: true,
+            }),
+            teardown,
+        }
+    }
+
+    /// It runs.
+    pub(crate) fn started(&mut self, id: String, process: Later<Arc<SandboxProcess>>, exit: Later<Exit>) {
+        let parts = self.parts_mut();
+        parts.id = id;
+        parts.process = Some(process);
+        parts.exit = Some(exit);
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &ContainerName {
+        &self.parts().name
+    }
+
+    /// Keeps the call's capacity until the container's process is gone.
+    pub(crate) fn keep(&mut self, capacity: Permit) {
+        self.parts_mut().held = Some(capacity);
+    }
+
+    /// The call's end was told, so PID 1 ends by itself.
+    pub(crate) fn ended_well(&mut self) {
+        self.parts_mut().force = false;
+    }
+
+    /// Lets the container's code call through this broker.
+    pub(crate) fn lend(&self, broker: Arc<Broker>) {
+        if let Mounted::Broker(socket) = &self.parts().mounted {
+            socket.lend(broker);
+        }
+    }
+
+    /// Nothing of the container calls anybody any more.
+    pub(crate) fn take_back(&self) {
+        if let Mounted::Broker(socket) = &self.parts().mounted {
+            socket.take_back();
+        }
+    }
+
+    /// Its process, if there is one that can be seen from here.
+    pub(crate) async fn process(&mut self) -> Option<Arc<SandboxProcess>> {
+        match &mut self.parts_mut().process {
+            Some(process) => process.get().await,
+            None => None,
+        }
+    }
+
+    /// Whether something in it was taken for want of memory, for a container whose output has ended: the kernel's count where it
+    /// can still be read, and the engine's word, which comes with the exit.
+    pub(crate) async fn out_of_memory(&mut self) -> bool {
+        if let Some(process) = self.process().await
+            && process.groups().oom_kills() > 0
+        {
+            return true;
+        }
+        let Parts { engine, name, .. } = self.parts();
+        // The engine forgets the container soon after its exit, so the look comes before the exit and goes on beyond it.
+        loop {
+            let Ok(container) = engine.inspect_container(name.as_str()).await else {
+                return false;
+            };
+            let state = container.state.unwrap_or_default();
+            if state.oom_killed == Some(true) {
+                return true;
+            }
+            if state.running != Some(true) {
+                return false;
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Its exit, as the engine tells it; waits without a bound.
+    pub(crate) async fn exit(&mut self) -> Option<Exit> {
+        match &mut self.parts_mut().exit {
+            Some(exit) => exit.get().await,
+            None => None,
+        }
+    }
+
+    #[expect(clippy::expect_used, reason = "only the drop takes the parts away")]
+    fn parts(&self) -> &Parts {
+        self.parts.as_ref().expect("a container in use has its parts")
+    }
+
+    #[expect(clippy::expect_used, reason = "only the drop takes the parts away")]
+    fn parts_mut(&mut self) -> &mut Parts {
+        self.parts.as_mut().expect("a container in use has its parts")
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        if let Some(parts) = self.parts.take() {
+            Arc::clone(&self.teardown).begin(parts);
+        }
+    }
+}

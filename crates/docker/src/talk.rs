@@ -1,0 +1,109 @@
+//! One call's talk with PID 1: the plan goes in, one end comes out, and nothing is believed that is not authenticated.
+
+use std::time::Duration;
+
+use plimsoll_guest_link::Verdict;
+use plimsoll_guest_link::messages::{GuestMessage, Plan, ProbeFacts, Report, SnippetEnd};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::channel::{Channel, Event};
+
+/// How long past a run's own time limit its sandbox may take to tell the end. PID 1 ends the guest's code itself, so this
+/// passes only where PID 1 was stopped, starved or lost.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// How a talk went.
+#[derive(Debug)]
+pub(crate) struct Talked {
+    /// The first byte of the plan was written: nobody can say any more that nothing ran.
+    pub(crate) dispatched: bool,
+    /// PID 1 said that the call's code was started.
+    pub(crate) started: bool,
+    /// How it ended.
+    pub(crate) ending: Ending,
+}
+
+/// How a talk ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The snippet ended.
+    Snippet(Box<SnippetEnd>),
+    /// The project ended.
+    Report(Box<Report>),
+    /// The facts that were asked for.
+    Facts(Box<ProbeFacts>),
+    /// PID 1 gave up, in its words.
+    Fault(String),
+    /// The output ended without an end of the call.
+    Closed(Verdict),
+    /// The stream broke, in words for the log.
+    Lost(String),
+    /// Neither an end nor the container's end by the time limit and the grace.
+    Expired,
+    /// The caller went away.
+    Cancelled,
+}
+
+/// Dispatches the plan and waits for its end.
+pub(crate) async fn talk(channel: &mut Channel, plan: &Plan, limit: Duration, cancelled: &CancellationToken) -> Talked {
+    let deadline = Instant::now() + limit + GRACE;
+    let mut talked = Talked {
+        dispatched: false,
+        started: false,
+        ending: Ending::Cancelled,
+    };
+    if cancelled.is_cancelled() {
+        return talked;
+    }
+    // From the first poll on a byte may have been written, whatever becomes of the future.
+    let sent = tokio::select! {
+        biased;
+        sent = channel.dispatch(plan) => Some(sent),
+        () = cancelled.cancelled() => None,
+        () = tokio::time::sleep_until(deadline) => {
+            talked.ending = Ending::Expired;
+            None
+        }
+    };
+    talked.dispatched = match &sent {
+        Some(Err(error)) => error.dispatched,
+        Some(Ok(())) | None => true,
+    };
+    match sent {
+        None => talked,
+        Some(Err(error)) => Talked {
+            ending: Ending::Lost(error.to_string()),
+            ..talked
+        },
+        Some(Ok(())) => listen(channel, talked, deadline, cancelled).await,
+    }
+}
+
+async fn listen(channel: &mut Channel, mut talked: Talked, deadline: Instant, cancelled: &CancellationToken) -> Talked {
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = channel.next() => event,
+            () = cancelled.cancelled() => return talked,
+            () = tokio::time::sleep_until(deadline) => {
+                talked.ending = Ending::Expired;
+                return talked;
+            }
+        };
+        talked.ending = match event {
+            Event::Message(GuestMessage::Started) => {
+                talked.started = true;
+                continue;
+            }
+            Event::Message(GuestMessage::Ready(_) | GuestMessage::Heartbeat) => continue,
+            Event::Message(GuestMessage::SnippetEnd(end)) => Ending::Snippet(Box::new(end)),
+            Event::Message(GuestMessage::Report(report)) => Ending::Report(Box::new(report)),
+            Event::Message(GuestMessage::ProbeReport(facts)) => Ending::Facts(facts),
+            Event::Message(GuestMessage::Fault(fault)) => Ending::Fault(fault.text),
+            Event::Closed => Ending::Closed(channel.verdict()),
+            Event::Lost(cause) => Ending::Lost(cause),
+        };
+        return talked;
+    }
+}

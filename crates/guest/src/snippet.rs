@@ -1,0 +1,245 @@
+//! Snippets: a `node` that is started early, waits, and is given one program.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use plimsoll_guest_messages::limits::PROTOCOL_VERSION;
+use plimsoll_guest_messages::{End, GuestMessage, Open, Ready, SnippetEnd, SnippetPlan};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::child::{Beside, Child, Ended, Start, deadline};
+use crate::environment::Environment;
+use crate::facts::CallFacts;
+use crate::hub::{Hub, Stop, Watched};
+
+const BOOTSTRAP: &str = include_str!("../js/snippet_bootstrap.cjs");
+
+/// `node` preloads a file or nothing. It stays, because every Worker of the program preloads it again (to no effect).
+/// The root file system is read-only, `/tmp` belongs to the program.
+const BOOTSTRAP_PATH: &str = "/dev/shm/.plimsoll-snippet.cjs";
+
+/// A `node` that has been started and was not given a program yet.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    node: Child,
+    feed: Feed,
+}
+
+impl Waiting {
+    /// Starts `node`, found by the path that guest code sees.
+    pub(crate) fn start(open: &Open) -> Result<Self, Stop> {
+        place_bootstrap().map_err(|error| Stop::fault(BOOTSTRAP_PATH, error))?;
+        let environment = Environment::of_image(&open.env);
+        let fault = |error: std::io::Error| Stop::fault("node cannot be started", error);
+        let (stdin, program) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| fault(error.into()))?;
+        let (channel, node_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(|error| fault(error.into()))?;
+        for fd in [&program, &channel] {
+            rustix::io::ioctl_fionbio(fd, true).map_err(|error| fault(error.into()))?;
+        }
+        let node = Child::start(Start {
+            program: "node",
+            name: "node",
+            arguments: &["--require", BOOTSTRAP_PATH, "-"],
+            environment: environment.as_slice(),
+            directory: None,
+            stdin: Some(stdin),
+            extra: Some(node_end.as_fd()),
+            cap: usize::try_from(open.output_cap).unwrap_or(usize::MAX),
+            kill_at_cap: false,
+        })
+        .map_err(fault)?;
+        Ok(Self {
+            node,
+            feed: Feed {
+                program: Some(program),
+                channel: Some(channel),
+                text: None,
+                written: 0,
+                prelude_written: 0,
+                prelude_done: false,
+                waits: false,
+                told_ready: false,
+                told_started: false,
+            },
+        })
+    }
+
+    /// Waits for the one plan. Tells the host when `node` waits.
+    pub(crate) fn plan(&mut self, hub: &mut Hub) -> Result<SnippetPlan, Stop> {
+        loop {
+            match hub.plan()? {
+                Some(plimsoll_guest_messages::Plan::Snippet(plan)) => return Ok(plan),
+                Some(_) => return Err(Stop::Violation("a sandbox for a snippet takes nothing else".into())),
+                None => {}
+            }
+            if let Some(end) = self.node.turn(hub, &mut self.feed, None)? {
+                return Err(Stop::Fault(format!(
+                    "node ended before it was given a program: {}",
+                    words(end)
+                )));
+            }
+        }
+    }
+
+    /// Hands the program over and sees it through.
+    pub(crate) fn run(mut self, hub: &mut Hub, plan: SnippetPlan) -> Result<SnippetEnd, Stop> {
+        let began = Instant::now();
+        let deadline = deadline(began, plan.timeout_ms);
+        let mut facts = CallFacts::begin();
+        hub.begin_call();
+        self.feed.text = Some((plan.program.into_bytes(), plan.prelude.into_bytes()));
+        self.feed.advance_text(hub)?;
+        let Ended { end, timed_out, at } = self.node.finish(hub, &mut self.feed, deadline, &mut facts)?;
+        // It may have said so with its last breath.
+        self.feed.hear(hub)?;
+        hub.end_call();
+        if !self.feed.told_started {
+            let what = if timed_out {
+                "node did not start in time".into()
+            } else {
+                words(end)
+            };
+            return Err(Stop::Fault(format!("the program was not started: {what}")));
+        }
+        Ok(SnippetEnd {
+            end,
+            timed_out,
+            stdout: self.node.stdout.take(),
+            stderr: self.node.stderr.take(),
+            duration_ms: u64::try_from((at - began).as_millis()).unwrap_or(u64::MAX),
+            limits: facts.read(),
+        })
+    }
+}
+
+fn words(end: End) -> String {
+    match end {
+        End::Exited(code) => format!("exit code {code}"),
+        End::Signaled(signal) => format!("signal {signal}"),
+    }
+}
+
+fn place_bootstrap() -> std::io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(BOOTSTRAP_PATH, flags, Mode::from_raw_mode(0o444))?;
+    let mut rest = BOOTSTRAP.as_bytes();
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(&file, rest)?..];
+    }
+    Ok(())
+}
+
+/// What goes to `node`: the program on its standard input, the prelude on the channel that it speaks on.
+#[derive(Debug)]
+struct Feed {
+    program: Option<OwnedFd>,
+    channel: Option<OwnedFd>,
+    text: Option<(Vec<u8>, Vec<u8>)>,
+    written: usize,
+    prelude_written: usize,
+    prelude_done: bool,
+    waits: bool,
+    told_ready: bool,
+    told_started: bool,
+}
+
+impl Beside for Feed {
+    fn watched(&self) -> Vec<Watched<'_>> {
+        let mut watched = Vec::with_capacity(3);
+        if let Some(channel) = self.channel.as_ref().filter(|_| !self.waits) {
+            watched.push(Watched::readable(channel));
+        }
+        if self.text.is_some() {
+            watched.extend(self.program.as_ref().map(Watched::writable));
+            watched.extend(
+                self.channel
+                    .as_ref()
+                    .filter(|_| !self.prelude_done)
+                    .map(Watched::writable),
+            );
+        }
+        watched
+    }
+
+    fn advance(&mut self, hub: &mut Hub, ready: &[bool]) -> Result<(), Stop> {
+        if ready.contains(&true) {
+            self.hear(hub)?;
+            self.advance_text(hub)?;
+        }
+        Ok(())
+    }
+}
+
+impl Feed {
+    /// Reads whether `node` waits.
+    fn hear(&mut self, hub: &mut Hub) -> Result<(), Stop> {
+        if !self.waits {
+            let mut byte = [0; 1];
+            match self
+                .channel
+                .as_ref()
+                .map(|channel| rustix::io::read(channel, &mut byte))
+            {
+                Some(Ok(1)) => self.waits = true,
+                Some(Ok(_)) => self.channel = None,
+                Some(Err(Errno::INTR | Errno::AGAIN)) | None => {}
+                Some(Err(_)) => self.channel = None,
+            }
+        }
+        if self.waits && self.prelude_done {
+            self.channel = None;
+        }
+        if self.waits && !self.told_ready {
+            self.told_ready = true;
+            hub.send(&GuestMessage::Ready(Ready {
+                version: PROTOCOL_VERSION,
+            }))?;
+        }
+        self.tell_started(hub)
+    }
+
+    fn tell_started(&mut self, hub: &mut Hub) -> Result<(), Stop> {
+        if self.waits && self.text.is_some() && self.program.is_none() && !self.told_started {
+            self.told_started = true;
+            hub.send(&GuestMessage::Started)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what fits, and closes each end when its text is complete or its reader gone.
+    fn advance_text(&mut self, hub: &mut Hub) -> Result<(), Stop> {
+        let Some((program, prelude)) = &self.text else {
+            return Ok(());
+        };
+        // The prelude first: node reads it only after the end of its program, which must not wait for us then.
+        if !self.prelude_done && !write_some(self.channel.as_ref(), prelude, &mut self.prelude_written) {
+            self.prelude_done = true;
+            if let Some(channel) = &self.channel {
+                // A reader that is gone is no error of ours.
+                let _gone = rustix::net::shutdown(channel, rustix::net::Shutdown::Write);
+            }
+        }
+        if !write_some(self.program.as_ref(), program, &mut self.written) {
+            self.program = None;
+        }
+        self.tell_started(hub)
+    }
+}
+
+/// Answers false when there is nothing more to write.
+fn write_some(fd: Option<&OwnedFd>, text: &[u8], written: &mut usize) -> bool {
+    let Some(fd) = fd else { return false };
+    while *written < text.len() {
+        match rustix::io::write(fd, &text[*written..]) {
+            Ok(count) => *written += count,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return true,
+            Err(_) => return false,
+        }
+    }
+    false
+}

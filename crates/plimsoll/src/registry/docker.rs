@@ -1,0 +1,40 @@
+//! The docker entry.
+
+use std::sync::Arc;
+
+use plimsoll_core::Resources;
+use plimsoll_core::vars::{Lookup, SettingError};
+use plimsoll_docker::provider::Docker;
+use plimsoll_docker::settings::{DockerSettings, GUEST_UID};
+use plimsoll_sandbox::Sandbox;
+
+use super::BuildPlan;
+
+/// Builds the provider; the engine is not asked for anything yet.
+///
+/// # Errors
+/// A setting that cannot be used.
+pub(super) fn build(plan: &BuildPlan<'_>) -> Result<Arc<dyn Sandbox>, SettingError> {
+    let settings = DockerSettings::read(plan.lookup, plan.resources)?;
+    Ok(Arc::new(Docker::new(settings, plan.resources, plan.ready_pool)))
+}
+
+/// Everything of an envelope can be enforced; whether the engine's host does is seen at the start.
+pub(super) const fn unenforceable(_: Resources) -> Vec<SettingError> {
+    Vec::new()
+}
+
+/// A security setting must not look applied where it is not.
+///
+/// # Errors
+/// The guest's user is set, and this provider is not the one that runs.
+pub(super) fn unused(lookup: &dyn Lookup, provider: &str) -> Result<(), SettingError> {
+    match GUEST_UID.int(lookup)? {
+        Some(uid) => Err(GUEST_UID.unusable(
+            uid,
+            format!("provider {provider} has no guest user of its own"),
+            "unset it, or choose provider docker",
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,192 @@
+//! What is left after runs, and after a program that embeds the sandbox was killed in the middle of some.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::sleep;
+
+use crate::engine;
+use crate::support::{run, runtime};
+
+/// The program, and its own folder for temporary files: what lies in it is what it made.
+struct Embedder {
+    child: Child,
+    told: BufReader<ChildStdout>,
+    temp: TempDir,
+}
+
+impl Embedder {
+    fn start(task: &str, more: &[(&str, &str)]) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let mut child = Self::spawn(task, temp.path(), more);
+        let told = BufReader::new(child.stdout.take().unwrap());
+        Self { child, told, temp }
+    }
+
+    fn spawn(task: &str, temp: &Path, more: &[(&str, &str)]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_embedder-under-test"));
+        command
+            .arg(task)
+            .env("TMPDIR", temp)
+            .env("SANDBOX_PROVIDER", "docker")
+            .env("SANDBOX_DOCKER_RUNTIME", runtime())
+            .envs(more.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        command.spawn().unwrap()
+    }
+
+    /// The next process with the same folder looks for what dead ones left.
+    async fn cleared(&self) {
+        let mut next = Self::spawn("reconcile", self.temp.path(), &[]);
+        let status = next.wait().await.unwrap();
+        assert!(status.success(), "{status}");
+    }
+
+    /// Its next line.
+    async fn tells(&mut self) -> Value {
+        let mut line = String::new();
+        let read = tokio::time::timeout(Duration::from_secs(120), self.told.read_line(&mut line));
+        read.await.unwrap().unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
+    }
+
+    /// Its containers.
+    async fn containers(&self) -> Vec<String> {
+        let temp = self.temp.path().to_str().unwrap();
+        let all = engine::owners().await.into_iter();
+        all.filter(|(_, owner)| owner.starts_with(temp))
+            .map(|(id, _)| id)
+            .collect()
+    }
+}
+
+/// Processes of this host that belong to one of the containers: their control groups name it.
+fn processes_of(containers: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir("/proc").unwrap().flatten() {
+        let path = entry.path();
+        // A process may end while it is looked at.
+        let groups = fs_err::read_to_string(path.join("cgroup")).unwrap_or_default();
+        if containers.iter().any(|id| groups.contains(id.as_str())) {
+            let line = fs_err::read_to_string(path.join("cmdline")).unwrap_or_default();
+            // One that has ended and was not collected yet runs nothing.
+            let state = fs_err::read_to_string(path.join("stat")).unwrap_or_default();
+            if !state.is_empty() && !state.contains(") Z ") {
+                found.push(format!("{} {}", path.display(), line.replace('\0', " ")));
+            }
+        }
+    }
+    found
+}
+
+/// Control groups of this host that are named after one of the containers.
+fn groups_of(containers: &[String], folder: &Path, depth: u32) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if containers.iter().any(|id| name.contains(&id[..12])) {
+            found.push(entry.path().display().to_string());
+        } else if depth > 0 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(groups_of(containers, &entry.path(), depth - 1));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_end_of_a_run_leaves_nothing_behind() {
+    run(async {
+        for pool in ["0", "1"] {
+            let mut embedder = Embedder::start("series", &[("SANDBOX_READY_POOL", pool)]);
+            let told = embedder.tells().await;
+            assert_eq!(told["before"], told["after"], "pool {pool}: {told}");
+            let status = embedder.child.wait().await.unwrap();
+            assert!(status.success(), "{status}");
+            let containers: Vec<String> = serde_json::from_value(told["containers"].clone()).unwrap();
+            assert!(containers.len() >= 16, "{containers:?}");
+            assert_eq!(embedder.containers().await, Vec::<String>::new());
+            assert_eq!(
+                groups_of(&containers, Path::new("/sys/fs/cgroup"), 3),
+                Vec::<String>::new()
+            );
+            let left: Vec<_> = fs_err::read_dir(embedder.temp.path()).unwrap().collect();
+            assert!(left.is_empty(), "pool {pool}: {left:?}");
+        }
+    });
+}
+
+#[test]
+fn no_guest_code_runs_two_seconds_after_its_embedder_was_killed_and_the_next_look_removes_the_rest() {
+    run(async {
+        let mut embedder = Embedder::start("hold", &[("SANDBOX_READY_POOL", "1")]);
+        embedder.tells().await;
+        // A snippet and a project that run, and one of each that waits.
+        let mut containers = Vec::new();
+        for _ in 0..80 {
+            sleep(Duration::from_millis(250)).await;
+            containers = embedder.containers().await;
+            if containers.len() == 4 {
+                break;
+            }
+        }
+        assert_eq!(containers.len(), 4);
+        sleep(Duration::from_secs(2)).await;
+        assert!(processes_of(&containers).len() >= 4, "{:?}", processes_of(&containers));
+
+        embedder.child.start_kill().unwrap();
+        embedder.child.wait().await.unwrap();
+        let killed = Instant::now();
+        let mut left = processes_of(&containers);
+        while !left.is_empty() && killed.elapsed() < Duration::from_secs(2) {
+            sleep(Duration::from_millis(50)).await;
+            left = processes_of(&containers);
+        }
+        assert!(left.is_empty(), "{:?} after the kill: {left:#?}", killed.elapsed());
+
+        // What the engine has not cleared away by itself is an orphan at once, whatever its label says; a folder is one when it
+        // is old enough.
+        let long_ago = SystemTime::now() - Duration::from_secs(120);
+        let folders: Vec<_> = fs_err::read_dir(embedder.temp.path()).unwrap().flatten().collect();
+        assert!(folders.len() >= 5, "{folders:?}");
+        for folder in folders {
+            let folder = fs_err::File::open(folder.path()).unwrap();
+            folder.into_parts().0.set_modified(long_ago).unwrap();
+        }
+        embedder.cleared().await;
+        assert_eq!(embedder.containers().await, Vec::<String>::new());
+        assert_eq!(
+            groups_of(&containers, Path::new("/sys/fs/cgroup"), 3),
+            Vec::<String>::new()
+        );
+        let left: Vec<_> = fs_err::read_dir(embedder.temp.path()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    });
+}
+
+#[test]
+fn a_container_of_a_live_owner_is_never_taken_for_an_orphan() {
+    run(async {
+        let mut embedder = Embedder::start("hold", &[]);
+        embedder.tells().await;
+        // The containers of its smoke test go first.
+        let mut held = embedder.containers().await;
+        for _ in 0..80 {
+            sleep(Duration::from_millis(500)).await;
+            let now = embedder.containers().await;
+            if held.len() == 2 && now == held {
+                break;
+            }
+            held = now;
+        }
+        embedder.cleared().await;
+        assert_eq!((embedder.containers().await, held.len()), (held, 2));
+        embedder.child.kill().await.unwrap();
+    });
+}

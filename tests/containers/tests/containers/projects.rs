@@ -1,0 +1,43 @@
+//! Projects: files, steps, artifacts.
+
+use plimsoll_core::ProjectOutcome;
+
+use crate::support::{ask, project, project_of, run, steps};
+
+#[test]
+fn files_are_written_steps_run_in_order_and_artifacts_come_back() {
+    run(async {
+        let request = project(
+            &[(
+                "src/a.mjs",
+                "import { writeFileSync } from 'node:fs';\nwriteFileSync('out.bin', Buffer.from([0, 255]));\n",
+            )],
+            &["node src/a.mjs", "ls -1", "echo done >&2"],
+            &["out.bin", "missing"],
+        );
+        let result = project_of(&ask(request).await.unwrap());
+        assert_eq!(result.outcome, ProjectOutcome::COMPLETED, "{result:?}");
+        assert_eq!(result.steps.len(), 3);
+        assert_eq!(result.steps[1].stdout, b"out.bin\nsrc\n");
+        assert_eq!(result.steps[2].stderr, b"done\n");
+        let artifacts: Vec<(&str, &[u8])> = result
+            .artifacts
+            .iter()
+            .map(|one| (one.path.as_str(), one.content.as_slice()))
+            .collect();
+        assert_eq!(artifacts, [("out.bin", &[0, 255][..])]);
+    });
+}
+
+#[test]
+fn the_first_failing_step_is_the_last_and_is_no_error() {
+    run(async {
+        let result = steps(&["true", "exit 3", "echo no"]).await;
+        assert_eq!(
+            (result.outcome, result.outcome_detail.as_str()),
+            (ProjectOutcome::COMPLETED, "")
+        );
+        let codes: Vec<i32> = result.steps.iter().map(|step| step.exit_code).collect();
+        assert_eq!(codes, [0, 3]);
+    });
+}
