@@ -3,11 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_broker::{Broker, BrokerSocket};
 use plimsoll_core::Permit;
-use tokio::time::sleep;
 
 use crate::container::ContainerName;
 use crate::cores::CoreLease;
@@ -18,9 +16,6 @@ use crate::teardown::Teardown;
 
 /// Begins the names of the folders that hold a run's broker socket.
 pub(crate) const RUN_FOLDER_PREFIX: &str = "plimsoll-run-";
-
-/// Between two looks at a container that is ending.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The one thing of the host inside a container: a socket.
 #[derive(Debug)]
@@ -68,6 +63,8 @@ pub(crate) struct Parts {
     pub(crate) lease: CoreLease,
     /// Its process, once the engine has told of it and it could be taken hold of.
     pub(crate) process: Option<Later<Arc<SandboxProcess>>>,
+    /// How many processes the out-of-memory killer had taken when its process was gone.
+    last_oom_kills: Option<Later<u64>>,
     /// Its exit, once the engine tells.
     pub(crate) exit: Option<Later<Exit>>,
     /// The capacity of the call it ran.
@@ -94,6 +91,7 @@ impl Container {
                 mounted,
                 lease,
                 process: None,
+                last_oom_kills: None,
                 exit: None,
                 held: None,
                 // Until it runs under our eyes, nothing but a forced removal is sure.
@@ -105,8 +103,16 @@ impl Container {
 
     /// It runs.
     pub(crate) fn started(&mut self, id: String, process: Later<Arc<SandboxProcess>>, exit: Later<Exit>) {
+        let mut watched = process.clone();
+        let last_oom_kills = Later::spawn(async move {
+            let process = watched.get().await?;
+            process.gone().await.ok()?;
+            // The engine takes the control groups away soon after.
+            Some(process.groups().oom_kills())
+        });
         let parts = self.parts_mut();
         parts.id = id;
+        parts.last_oom_kills = Some(last_oom_kills);
         parts.process = Some(process);
         parts.exit = Some(exit);
     }
@@ -148,28 +154,12 @@ impl Container {
         }
     }
 
-    /// Whether something in it was taken for want of memory, for a container whose output has ended: the kernel's count where it
-    /// can still be read, and the engine's word, which comes with the exit.
+    /// Whether something in it was taken for want of memory, for a container whose output has ended: the kernel's count, read
+    /// the moment its process was gone. The engine's word is no use: it says no of most such ends (measured, 20.10).
     pub(crate) async fn out_of_memory(&mut self) -> bool {
-        if let Some(process) = self.process().await
-            && process.groups().oom_kills() > 0
-        {
-            return true;
-        }
-        let Parts { engine, name, .. } = self.parts();
-        // The engine forgets the container soon after its exit, so the look comes before the exit and goes on beyond it.
-        loop {
-            let Ok(container) = engine.inspect_container(name.as_str()).await else {
-                return false;
-            };
-            let state = container.state.unwrap_or_default();
-            if state.oom_killed == Some(true) {
-                return true;
-            }
-            if state.running != Some(true) {
-                return false;
-            }
-            sleep(LOOK_EVERY).await;
+        match &mut self.parts_mut().last_oom_kills {
+            Some(last) => last.get().await.is_some_and(|count| count > 0),
+            None => false,
         }
     }
 

@@ -55,7 +55,9 @@ os._exit(0)
         let answer = attack(&[program, "echo next"]).await;
         let result = project_of(&answer);
         assert_eq!(output(&result), "refused True\n", "{result:?}");
-        assert_eq!(limit(&answer), Some(Limit::Pids), "{answer:?}");
+        // gVisor counts no refusals: the limit is told where it is still met when PID 1 looks.
+        let told = limit(&answer);
+        assert!(told == Some(Limit::Pids) || (gvisor() && told.is_none()), "{answer:?}");
         assert_eq!(result.steps[1].stdout, b"next\n");
     });
 }
