@@ -1,6 +1,6 @@
 //! One supervised process: its streams, its deadline, its end.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use plimsoll_guest_messages::{Captured, End};
@@ -10,7 +10,8 @@ use rustix::process::Pid;
 
 use crate::facts::CallFacts;
 use crate::hub::{Hub, Stop, Watched};
-use crate::{sys, tree};
+use crate::sys::{self, Launch};
+use crate::tree;
 
 /// The end of this much time from `began`; some thirty years when that is beyond what a clock holds.
 pub(crate) fn deadline(began: Instant, milliseconds: u64) -> Instant {
@@ -26,13 +27,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 /// A process to start and supervise.
 #[derive(Debug)]
 pub(crate) struct Start<'a> {
-    pub(crate) program: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) arguments: &'a [&'a str],
-    pub(crate) environment: &'a [(String, String)],
-    pub(crate) directory: Option<&'a str>,
-    pub(crate) stdin: Option<OwnedFd>,
-    pub(crate) extra: Option<BorrowedFd<'a>>,
+    pub(crate) launch: Launch<'a>,
     /// Bytes kept of each stream.
     pub(crate) cap: usize,
     /// The process is killed when it writes more.
@@ -83,17 +78,7 @@ impl Child {
     pub(crate) fn start(start: Start<'_>) -> std::io::Result<Self> {
         let (stdout, stdout_end) = output_pipe()?;
         let (stderr, stderr_end) = output_pipe()?;
-        let pid = sys::spawn(sys::Launch {
-            program: start.program,
-            name: start.name,
-            arguments: start.arguments,
-            environment: start.environment,
-            directory: start.directory,
-            stdin: start.stdin,
-            stdout: stdout_end,
-            stderr: stderr_end,
-            extra: start.extra,
-        })?;
+        let pid = sys::spawn(start.launch, stdout_end, stderr_end)?;
         // Possible only now: before its exec the child is as opaque as PID 1. It may have ended already.
         let _gone_or_set = fs_err::write(format!("/proc/{pid}/oom_score_adj"), "1000");
         Ok(Self {

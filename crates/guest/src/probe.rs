@@ -15,7 +15,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::child::{Alone, Child, Start};
 use crate::facts::{CallFacts, text};
 use crate::hub::{Hub, Stop};
-use crate::sys;
+use crate::sys::{self, Launch};
 
 /// The role that PID 1 starts for a probe.
 pub(crate) const ROLE: &str = "probe";
@@ -39,13 +39,15 @@ pub(crate) fn run(hub: &mut Hub, plan: &ProbePlan) -> Result<(), Stop> {
     let extras = extras.join(",");
     wanted.push(&extras);
     let mut child = Child::start(Start {
-        program: "/proc/self/exe",
-        name: "plimsoll-guest",
-        arguments: &wanted,
-        environment: &[],
-        directory: None,
-        stdin: None,
-        extra: None,
+        launch: Launch {
+            program: "/proc/self/exe",
+            name: "plimsoll-guest",
+            arguments: &wanted,
+            environment: &[],
+            directory: None,
+            stdin: None,
+            extra: None,
+        },
         cap: FACTS_CAP,
         kill_at_cap: true,
     })

@@ -16,6 +16,7 @@ use crate::child::{Alone, Child, Ended, Start, deadline};
 use crate::environment::Environment;
 use crate::facts::CallFacts;
 use crate::hub::{Hub, Stop};
+use crate::sys::Launch;
 
 /// Where the grant's client is written for the steps' `node` processes.
 const HOST_SDK: &str = "/tmp/plimsoll-host.mjs";
@@ -137,13 +138,15 @@ fn step(
     let began = Instant::now();
     let mut facts = CallFacts::begin();
     let started = Child::start(Start {
-        program: "/bin/sh",
-        name: "sh",
-        arguments: &["-c", command],
-        environment: environment.as_slice(),
-        directory: Some(WORK_DIR),
-        stdin: None,
-        extra: None,
+        launch: Launch {
+            program: "/bin/sh",
+            name: "sh",
+            arguments: &["-c", command],
+            environment: environment.as_slice(),
+            directory: Some(WORK_DIR),
+            stdin: None,
+            extra: None,
+        },
         cap: STEP_STREAM_CAP,
         kill_at_cap: true,
     });

@@ -14,6 +14,7 @@ use crate::child::{Beside, Child, Ended, Start, deadline};
 use crate::environment::Environment;
 use crate::facts::CallFacts;
 use crate::hub::{Hub, Stop, Watched};
+use crate::sys::Launch;
 
 const BOOTSTRAP: &str = include_str!("../js/snippet_bootstrap.cjs");
 
@@ -41,13 +42,15 @@ impl Waiting {
             rustix::io::ioctl_fionbio(fd, true).map_err(|error| fault(error.into()))?;
         }
         let node = Child::start(Start {
-            program: "node",
-            name: "node",
-            arguments: &["--require", BOOTSTRAP_PATH, "-"],
-            environment: environment.as_slice(),
-            directory: None,
-            stdin: Some(stdin),
-            extra: Some(node_end.as_fd()),
+            launch: Launch {
+                program: "node",
+                name: "node",
+                arguments: &["--require", BOOTSTRAP_PATH, "-"],
+                environment: environment.as_slice(),
+                directory: None,
+                stdin: Some(stdin),
+                extra: Some(node_end.as_fd()),
+            },
             cap: usize::try_from(open.output_cap).unwrap_or(usize::MAX),
             kill_at_cap: false,
         })

@@ -119,16 +119,16 @@ pub(crate) struct Launch<'a> {
     pub(crate) arguments: &'a [&'a str],
     pub(crate) environment: &'a [(String, String)],
     pub(crate) directory: Option<&'a str>,
+    /// Nothing to read where there is none.
     pub(crate) stdin: Option<OwnedFd>,
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
+    /// Becomes [`EXTRA_FD`].
     pub(crate) extra: Option<BorrowedFd<'a>>,
 }
 
 /// Starts a process in a session and process group of its own, with default signals and nothing of ours but what
 /// `launch` names. Returns after it has become the program.
 #[expect(clippy::disallowed_methods, reason = "PID 1 owns every process of its sandbox")]
-pub(crate) fn spawn(launch: Launch<'_>) -> io::Result<Pid> {
+pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io::Result<Pid> {
     let mut command = Command::new(launch.program);
     command.arg0(launch.name).args(launch.arguments).env_clear();
     command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
@@ -136,9 +136,7 @@ pub(crate) fn spawn(launch: Launch<'_>) -> io::Result<Pid> {
         command.current_dir(directory);
     }
     command.stdin(launch.stdin.map_or_else(Stdio::null, Stdio::from));
-    command
-        .stdout(Stdio::from(launch.stdout))
-        .stderr(Stdio::from(launch.stderr));
+    command.stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
     let extra = launch.extra.map(|fd| fd.as_raw_fd());
     // SAFETY: between fork and exec this makes system calls on numbers and allocates nothing. `extra` stays open until
     // spawn returns, because `launch` borrows it, and is never EXTRA_FD itself: that one is taken (own_descriptors).
