@@ -138,10 +138,7 @@ impl Docker {
     }
 
     async fn look(&self) -> Result<(), ProviderFault> {
-        let fault = |cause: &dyn std::fmt::Display| ProviderFault {
-            phase: "preflight",
-            cause: cause.to_string(),
-        };
+        let fault = fault("preflight");
         self.shared().await.map_err(|error| fault(&error))?;
         match self.state.admissible().await {
             Ok(snapshot) => {
@@ -156,10 +153,7 @@ impl Docker {
     }
 
     async fn prove(&self) -> Result<(), ProviderFault> {
-        let fault = |cause: &dyn std::fmt::Display| ProviderFault {
-            phase: "smoke test",
-            cause: cause.to_string(),
-        };
+        let fault = fault("smoke test");
         let shared = self.shared().await.map_err(|error| fault(&error))?;
         let snapshot = self.state.admissible().await.map_err(|error| fault(&error))?;
         let proven = smoke::prove(&shared.launcher, shared.folder.path(), &snapshot)
@@ -200,6 +194,14 @@ impl Docker {
         let evidence = self.state_as(Some(&snapshot));
         call.recheck(&evidence)?;
         run.answer(shared, &Stated { snapshot, evidence }).await
+    }
+}
+
+/// Makes a fault of a phase from its cause.
+fn fault(phase: &'static str) -> impl Fn(&dyn std::fmt::Display) -> ProviderFault {
+    move |cause| ProviderFault {
+        phase,
+        cause: cause.to_string(),
     }
 }
 
@@ -265,10 +267,7 @@ impl Sandbox for Docker {
 
     fn reconcile(&self) -> BoxFuture<'_, Result<usize, ProviderFault>> {
         Box::pin(async {
-            let fault = |cause: &dyn std::fmt::Display| ProviderFault {
-                phase: "reconcile",
-                cause: cause.to_string(),
-            };
+            let fault = fault("reconcile");
             let Some(engine) = self.state.engine() else {
                 return Ok(0);
             };
