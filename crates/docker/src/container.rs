@@ -15,9 +15,6 @@ use crate::storage::Storage;
 /// Where our program lives in every image; it is PID 1 of every container.
 pub const GUEST_BINARY: &str = "/usr/local/bin/plimsoll-guest";
 
-/// Where the broker's socket appears in every container.
-pub const BROKER_SOCKET: &str = "/run/host-api.sock";
-
 /// The working folder of projects and sessions.
 pub const WORK: &str = "/work";
 

@@ -224,3 +224,15 @@ fn project_plan(project: &ProjectRun, broker: Option<&Broker>, limit: Duration) 
         env,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_guest_link::messages::limits::HOST_API_SOCKET;
+
+    use super::GUEST_SOCKET;
+
+    #[test]
+    fn the_guest_binary_and_the_broker_mean_one_socket() {
+        assert_eq!(HOST_API_SOCKET, GUEST_SOCKET);
+    }
+}

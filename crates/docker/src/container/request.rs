@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use bollard::models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, ResourcesUlimits};
 
+use plimsoll_broker::GUEST_SOCKET;
+
 use super::{
-    BROKER_SOCKET, ContainerSpec, EXPIRES_LABEL, GUEST_BINARY, OPEN_FILES, OWNER_LABEL, SESSION_LABEL, SpecError, WORK,
-    mountable,
+    ContainerSpec, EXPIRES_LABEL, GUEST_BINARY, OPEN_FILES, OWNER_LABEL, SESSION_LABEL, SpecError, WORK, mountable,
 };
 
 /// Billionths of a processor in one.
@@ -66,7 +67,7 @@ impl ContainerSpec {
             cpuset_cpus: Some(self.cpuset.clone()),
             readonly_rootfs: Some(true),
             tmpfs: Some(self.tmpfs_mounts()),
-            binds: Some(vec![format!("{socket}:{BROKER_SOCKET}:rw")]),
+            binds: Some(vec![format!("{socket}:{GUEST_SOCKET}:rw")]),
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(self.security_opt()),
             ulimits: Some(self.ulimits()),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_broker::GUEST_SOCKET;
 use plimsoll_guest_link::messages::{MountFact, ProbeFacts};
 
-use crate::container::{BROKER_SOCKET, ContainerSpec, WORK};
+use crate::container::{ContainerSpec, WORK};
 
 /// Seccomp mode of a process behind a filter.
 const SECCOMP_FILTER: u32 = 2;
@@ -52,7 +53,7 @@ fn writable(facts: &ProbeFacts, spec: &ContainerSpec) -> Result<(), String> {
         .mounts
         .iter()
         // The broker's socket takes bytes by being a socket; it is no file.
-        .filter(|mount| mount.accepts_bytes && mount.target != BROKER_SOCKET)
+        .filter(|mount| mount.accepts_bytes && mount.target != GUEST_SOCKET)
         .map(|mount| mount.target.as_str())
         .collect();
     let wanted: BTreeSet<&str> = promised(spec).into_iter().map(|(target, _)| target).collect();
