@@ -57,20 +57,54 @@ pub(crate) struct Container {
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
     pub(crate) name: ContainerName,
-    pub(crate) id: String,
     pub(crate) mounted: Mounted,
     /// Its processors.
     pub(crate) lease: CoreLease,
-    /// Its process, once the engine has told of it and it could be taken hold of.
-    pub(crate) process: Option<Later<Arc<SandboxProcess>>>,
-    /// How many processes the out-of-memory killer had taken when its process was gone.
-    last_oom_kills: Option<Later<u64>>,
-    /// Its exit, once the engine tells.
-    pub(crate) exit: Option<Later<Exit>>,
+    /// What is seen of it, once it was started.
+    pub(crate) seen: Option<Seen>,
     /// The capacity of the call it ran.
     pub(crate) held: Option<Permit>,
     /// Whether it may still be running although nobody speaks to it any more.
     pub(crate) force: bool,
+}
+
+/// What the host sees of a container that was started.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Its process, once the engine has told of it and it could be taken hold of.
+    process: Later<Arc<SandboxProcess>>,
+    /// How many processes the out-of-memory killer had taken when its process was gone.
+    last_oom_kills: Later<u64>,
+    /// Its exit, once the engine tells.
+    exit: Later<Exit>,
+}
+
+impl Seen {
+    fn new(process: Later<Arc<SandboxProcess>>, exit: Later<Exit>) -> Self {
+        let mut watched = process.clone();
+        let last_oom_kills = Later::spawn(async move {
+            let process = watched.get().await?;
+            process.gone().await.ok()?;
+            // The engine takes the control groups away soon after.
+            Some(process.groups().oom_kills())
+        });
+        Self {
+            process,
+            last_oom_kills,
+            exit,
+        }
+    }
+
+    /// Waits until it has ended: by the handle on its process, which is quickest, else by the engine's word. False where
+    /// neither can tell.
+    pub(crate) async fn ended(&mut self) -> bool {
+        if let Some(process) = self.process.get().await
+            && process.gone().await.is_ok()
+        {
+            return true;
+        }
+        self.exit.get().await.is_some()
+    }
 }
 
 impl Container {
@@ -87,12 +121,9 @@ impl Container {
             parts: Some(Parts {
                 engine,
                 name,
-                id: String::new(),
                 mounted,
                 lease,
-                process: None,
-                last_oom_kills: None,
-                exit: None,
+                seen: None,
                 held: None,
                 // Until it runs under our eyes, nothing but a forced removal is sure.
                 force: true,
@@ -102,19 +133,8 @@ impl Container {
     }
 
     /// It runs.
-    pub(crate) fn started(&mut self, id: String, process: Later<Arc<SandboxProcess>>, exit: Later<Exit>) {
-        let mut watched = process.clone();
-        let last_oom_kills = Later::spawn(async move {
-            let process = watched.get().await?;
-            process.gone().await.ok()?;
-            // The engine takes the control groups away soon after.
-            Some(process.groups().oom_kills())
-        });
-        let parts = self.parts_mut();
-        parts.id = id;
-        parts.last_oom_kills = Some(last_oom_kills);
-        parts.process = Some(process);
-        parts.exit = Some(exit);
+    pub(crate) fn started(&mut self, process: Later<Arc<SandboxProcess>>, exit: Later<Exit>) {
+        self.parts_mut().seen = Some(Seen::new(process, exit));
     }
 
     /// Its name.
@@ -148,27 +168,21 @@ impl Container {
 
     /// Its process, if there is one that can be seen from here.
     pub(crate) async fn process(&mut self) -> Option<Arc<SandboxProcess>> {
-        match &mut self.parts_mut().process {
-            Some(process) => process.get().await,
-            None => None,
-        }
+        self.parts_mut().seen.as_mut()?.process.get().await
     }
 
     /// Whether something in it was taken for want of memory, for a container whose output has ended: the kernel's count, read
     /// the moment its process was gone. The engine's word is no use: it says no of most such ends (measured, 20.10).
     pub(crate) async fn out_of_memory(&mut self) -> bool {
-        match &mut self.parts_mut().last_oom_kills {
-            Some(last) => last.get().await.is_some_and(|count| count > 0),
+        match &mut self.parts_mut().seen {
+            Some(seen) => seen.last_oom_kills.get().await.is_some_and(|count| count > 0),
             None => false,
         }
     }
 
     /// Its exit, as the engine tells it; waits without a bound.
     pub(crate) async fn exit(&mut self) -> Option<Exit> {
-        match &mut self.parts_mut().exit {
-            Some(exit) => exit.get().await,
-            None => None,
-        }
+        self.parts_mut().seen.as_mut()?.exit.get().await
     }
 
     #[expect(clippy::expect_used, reason = "only the drop takes the parts away")]

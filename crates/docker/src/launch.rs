@@ -183,7 +183,7 @@ impl Launcher {
         engine.start(name.as_str()).await?;
         let told = async move { exit.exit().await.ok() };
         let process = {
-            let (engine, name, id) = (engine.clone(), name.clone(), id.clone());
+            let (engine, name) = (engine.clone(), name.clone());
             async move {
                 let running = engine.inspect_container(name.as_str()).await.ok()?;
                 let pid = running.state?.pid?;
@@ -194,7 +194,7 @@ impl Launcher {
                     .map(Arc::new)
             }
         };
-        container.started(id, Later::spawn(process), Later::spawn(told));
+        container.started(Later::spawn(process), Later::spawn(told));
         let open = OpenSpec {
             prepare: order.prepare,
             env: variables(order.of.image(snapshot)),

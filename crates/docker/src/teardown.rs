@@ -90,31 +90,14 @@ impl Teardown {
             name,
             mounted,
             lease,
-            mut process,
-            mut exit,
+            seen,
             held,
             force,
-            ..
         } = parts;
-        let by_itself = async {
-            let seen = async {
-                match &mut process {
-                    Some(process) => match process.get().await {
-                        Some(process) => process.gone().await.is_ok(),
-                        None => false,
-                    },
-                    None => false,
-                }
-            };
-            if seen.await {
-                return true;
-            }
-            match &mut exit {
-                Some(exit) => exit.get().await.is_some(),
-                None => false,
-            }
+        let gone = match seen {
+            Some(mut seen) if !force => timeout(ENDS_BY_ITSELF, seen.ended()).await.unwrap_or(false),
+            _ => false,
         };
-        let gone = !force && timeout(ENDS_BY_ITSELF, by_itself).await.unwrap_or(false);
         if gone {
             let behind = self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WITHOUT_CAPACITY;
             let held = held.filter(|_| behind);
