@@ -106,7 +106,7 @@ fn a_stopped_first_process_ends_the_run_by_its_deadline_and_the_grace_under_gvis
             let result = project_of(&steps_within(&[&stop], 3000).await);
             let took = began.elapsed().as_secs();
             if gvisor() {
-                // Its kernel was seen to use up the sandbox's memory once its first process stands still.
+                // PID 1's own timer ends a sandbox whose PID 1 stands still for five seconds.
                 let ends = [ProjectOutcome::TIMED_OUT, ProjectOutcome::PROTOCOL_ERROR];
                 assert!(ends.contains(&result.outcome) && result.steps.is_empty(), "{result:?}");
                 assert!(took < 15, "{took} s");

@@ -178,6 +178,7 @@ fn a_fork_bomb_ends_as_an_ordinary_failure_or_under_gvisor_takes_its_own_sandbox
         if result.outcome == ProjectOutcome::PROTOCOL_ERROR {
             // There every process costs the sandbox's own kernel memory, which may be used up before the process limit is.
             assert!(gvisor() && result.outcome_detail.contains("137"), "{result:?}");
+            assert_eq!(answer.diagnostics.unwrap().limit_hit, Some(Limit::Memory), "{result:?}");
             return;
         }
         assert_eq!(answer.diagnostics.unwrap().limit_hit, Some(Limit::Pids), "{result:?}");
