@@ -104,6 +104,18 @@ impl Answer {
         serde_json::from_slice(&self.body).with_context(|| format!("HTTP {} with a body that is not JSON", self.status))
     }
 
+    /// Whether the call was refused for want of capacity, and says so: nothing ran.
+    pub fn shed(&self) -> bool {
+        // Base64 of a `NotDispatched` whose reason is `capacity`.
+        const CAPACITY: &str = "CAY";
+        let detail = |answer: serde_json::Value| {
+            answer["code"] == "resource_exhausted"
+                && answer["details"][0]["type"] == "plimsoll.v1.NotDispatched"
+                && answer["details"][0]["value"] == CAPACITY
+        };
+        self.status == 429 && self.json().is_ok_and(detail)
+    }
+
     /// Requires that the run printed `42`.
     ///
     /// # Errors

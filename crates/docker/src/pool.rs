@@ -23,6 +23,10 @@ pub(crate) const MEMBER_LIFE: Duration = Duration::from_secs(30 * 60);
 /// How often a filler looks without being called: for members whose time is up or that no longer match.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
+/// How long a filler gives way to the run that has just taken a member, as long as others wait: making a container takes a
+/// processor and the engine's attention for longer than a quick run lasts.
+const GIVE_WAY: Duration = Duration::from_millis(50);
+
 /// The pause after a first failure to make a member; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
@@ -86,6 +90,13 @@ impl Pool {
         if self.size == 0 {
             return;
         }
+        let (stop, kept) = (self.stop.clone(), Arc::clone(state));
+        self.fillers.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = kept.keep_fresh() => {}
+            }
+        });
         for of in Use::ALL {
             let (pool, launcher, state) = (Arc::clone(self), Arc::clone(launcher), Arc::clone(state));
             let stop = self.stop.clone();
@@ -128,7 +139,10 @@ impl Pool {
             if shelf.waiting.lock().len() >= self.size {
                 tokio::select! {
                     () = shelf.taken.notified() => {}
-                    () = sleep(LOOK_EVERY) => {}
+                    () = sleep(LOOK_EVERY) => continue,
+                }
+                if shelf.waiting.lock().len() * 2 >= self.size {
+                    sleep(GIVE_WAY).await;
                 }
                 continue;
             }

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use plimsoll_core::{
-    Availability, Environments, Evidence, GrantSupport, Isolation, Outcome, Payload, PayloadEnvironment, Refusal,
-    Resources, RunError, Tier,
+    Availability, Code, Environments, Evidence, GrantSupport, Isolation, Outcome, Payload, PayloadEnvironment, Reason,
+    Refusal, Resources, RunError, Tier,
 };
 use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, RunContext, Sandbox};
 
 use crate::launch::{Launcher, Use};
 use crate::orphans::{self, PrivateFolder};
 use crate::pool::Pool;
-use crate::run::Run;
+use crate::run::{Run, too_late};
+use crate::seccomp::Confinement;
 use crate::settings::DockerSettings;
 use crate::smoke;
 use crate::snapshot::Snapshot;
@@ -159,6 +160,11 @@ impl Docker {
         let proven = smoke::prove(&shared.launcher, shared.folder.path(), &snapshot)
             .await
             .map_err(|error| fault(&error))?;
+        if matches!(snapshot.confinement, Confinement::Unconfined) {
+            tracing::warn!(
+                "SANDBOX_DOCKER_SECCOMP is unconfined: guest code may make every system call of the host's kernel"
+            );
+        }
         self.state.proven(&snapshot, proven.languages);
         self.restate(Some(&snapshot));
         shared.pool.start(&shared.launcher, &self.state);
@@ -167,19 +173,19 @@ impl Docker {
 
     async fn execute(&self, call: &AdmittedCall, context: RunContext) -> Result<Outcome, RunError> {
         let not_ready = |cause: &dyn std::fmt::Display| {
-            tracing::warn!(%cause, "a run was refused: the engine is not ready");
-            Refusal::environment(
-                "the sandbox engine is not ready; nothing ran. Try again; the operator's log has the cause",
-            )
+            let message = format!("the sandbox engine is not ready; nothing ran: {cause}");
+            Refusal::new(Code::Internal, Reason::Environment, message)
         };
         // A floor that current evidence does not meet is told before anything about the engine.
         call.recheck(&self.evidence())?;
         let limit = self.time_limit(call);
         let run = Run::new(call, &context, limit)?;
         let shared = self.shared().await.map_err(|cause| not_ready(&cause))?;
+        let deadline = tokio::time::Instant::from_std(context.deadline);
         let admissible = tokio::select! {
             biased;
             () = context.cancelled.cancelled() => return Err(crate::answer::gone().into()),
+            () = tokio::time::sleep_until(deadline) => return Err(too_late().into()),
             admissible = self.state.admissible() => admissible,
         };
         let snapshot = match admissible {

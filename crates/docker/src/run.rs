@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_broker::{Broker, GUEST_SOCKET, SOCKET_VARIABLE, node_client, node_module};
-use plimsoll_core::{Diagnostics, JavaScriptRun, Outcome, Payload, ProjectRun, Refusal, RunError, RunResult};
+use plimsoll_core::{
+    Code, Diagnostics, JavaScriptRun, Outcome, Payload, ProjectRun, Reason, Refusal, RunError, RunResult,
+};
 use plimsoll_guest_link::messages::{Plan, ProjectFile, ProjectPlan, SnippetPlan, Variable};
 use plimsoll_sandbox::{AdmittedCall, RunContext};
 
@@ -92,7 +94,7 @@ impl<'a> Run<'a> {
         tokio::select! {
             biased;
             () = self.context.cancelled.cancelled() => Err(gone()),
-            () = tokio::time::sleep_until(deadline) => Err(no_container(&"the call's deadline passed first")),
+            () = tokio::time::sleep_until(deadline) => Err(too_late()),
             made = shared.launcher.launch(snapshot, order) => made.map_err(|cause| no_container(&cause)),
         }
     }
@@ -187,11 +189,22 @@ pub(crate) fn reading(snapshot: &Snapshot) -> Reading {
     }
 }
 
-/// No byte of the program was sent, so nothing ran. The cause is the operator's: it may hold the engine's words.
+/// No byte of the program was sent, so nothing ran. The cause is the operator's: it may hold the engine's words, and a daemon
+/// tells its callers an id instead.
 pub(crate) fn no_container(cause: &dyn std::fmt::Display) -> Refusal {
-    tracing::warn!(%cause, "a run was refused: no container could be made for it");
-    Refusal::environment(
-        "no container could be made for the run; nothing ran. Try again; the operator's log has the cause",
+    Refusal::new(
+        Code::Internal,
+        Reason::Environment,
+        format!("no container could be made for the run; nothing ran: {cause}"),
+    )
+}
+
+/// The caller's time was up before a byte of the call was sent.
+pub(crate) fn too_late() -> Refusal {
+    Refusal::new(
+        Code::DeadlineExceeded,
+        Reason::Capacity,
+        "the call's deadline passed before a sandbox was ready; nothing ran. Allow more time, or keep a ready pool",
     )
 }
 

@@ -14,10 +14,13 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::engine::Engine;
 use crate::preflight::{self, Pinned, PreflightError};
 use crate::settings::DockerSettings;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{FRESH_FOR, Snapshot};
 
 /// How long one probe may take, whoever asked for it.
 const PROBE_BUDGET: Duration = Duration::from_secs(10);
+
+/// How often a state is renewed that is kept fresh: a probe takes tens of milliseconds, on a loaded host seconds.
+const PROBE_EVERY: Duration = FRESH_FOR.saturating_sub(Duration::from_secs(2));
 
 /// How long a caller waits for somebody else's probe.
 const WAIT_FOR_OTHERS: Duration = Duration::from_secs(2);
@@ -116,11 +119,27 @@ impl EngineState {
                 if let Some(snapshot) = self.fresh() {
                     return self.judged(snapshot);
                 }
-                let probe = tokio::spawn(probe(Arc::clone(&self.settings), Arc::clone(&self.shared), guard));
-                let snapshot = probe.await.unwrap_or(Err(StateError::Abandoned))?;
+                let snapshot = self.probe(guard).await?;
                 self.judged(snapshot)
             }
         }
+    }
+
+    /// Probes again and again, each time before the last state would be too old to launch under: no run waits for a probe, and
+    /// an image tag that moves is noticed although no run comes. Never returns.
+    pub async fn keep_fresh(&self) {
+        loop {
+            sleep(PROBE_EVERY).await;
+            if let Ok(turn) = Arc::clone(&self.shared.probing).try_lock_owned() {
+                // What it found is in the state; the next run is told of a failure, and readiness tells it meanwhile.
+                let _told_by_the_state = self.probe(turn).await;
+            }
+        }
+    }
+
+    async fn probe(&self, turn: OwnedMutexGuard<()>) -> Result<Arc<Snapshot>, StateError> {
+        let probe = tokio::spawn(probe(Arc::clone(&self.settings), Arc::clone(&self.shared), turn));
+        probe.await.unwrap_or(Err(StateError::Abandoned))
     }
 
     /// The last state, however old, while the provider is ready and its images are the proven ones. Asks nobody.

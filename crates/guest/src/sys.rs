@@ -143,6 +143,7 @@ pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io:
     unsafe {
         command.pre_exec(move || {
             reset_signals();
+            unblock_signals()?;
             if libc::setsid() == -1 {
                 return Err(io::Error::last_os_error());
             }
@@ -173,6 +174,21 @@ fn reset_signals() {
                 8_usize,
             );
         }
+    }
+}
+
+/// No signal blocked: PID 1 blocks SIGCHLD, and a shell that inherits that never hears of its children's ends.
+fn unblock_signals() -> io::Result<()> {
+    let mut none = std::mem::MaybeUninit::uninit();
+    // SAFETY: the set is initialised by sigemptyset before its only use, and the kernel keeps no pointer to it.
+    let answer = unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+    };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use plimsoll_core::ProjectOutcome;
 
-use crate::support::{ask, project, project_of, run, steps};
+use crate::support::{ask, gvisor, project, project_of, run, steps};
 
 #[test]
 fn files_are_written_steps_run_in_order_and_artifacts_come_back() {
@@ -39,5 +39,38 @@ fn the_first_failing_step_is_the_last_and_is_no_error() {
         );
         let codes: Vec<i32> = result.steps.iter().map(|step| step.exit_code).collect();
         assert_eq!(codes, [0, 3]);
+    });
+}
+
+#[test]
+fn a_step_may_wait_for_what_it_started() {
+    run(async {
+        let result = steps(&[
+            "sleep 0.1 & wait; echo one",
+            "(sleep 0.1; exit 7) & wait $!; echo $?",
+            "for n in 1 2 3 4 5 6 7 8; do sleep 0.01 & done; wait; echo all",
+        ])
+        .await;
+        let printed: Vec<_> = result
+            .steps
+            .iter()
+            .map(|step| String::from_utf8_lossy(&step.stdout))
+            .collect();
+        assert_eq!(printed, ["one\n", "7\n", "all\n"], "{result:?}");
+    });
+}
+
+#[test]
+fn a_step_begins_with_no_signal_blocked_or_ignored() {
+    run(async {
+        let result = steps(&["cat /proc/self/status"]).await;
+        let status = String::from_utf8_lossy(&result.steps[0].stdout).into_owned();
+        let masks: Vec<&str> = status
+            .lines()
+            .filter(|line| line.starts_with("SigBlk:") || line.starts_with("SigIgn:"))
+            .collect();
+        let none = ["SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"];
+        // gVisor does not tell.
+        assert_eq!(masks, if gvisor() { &[][..] } else { &none[..] }, "{status}");
     });
 }

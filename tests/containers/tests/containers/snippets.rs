@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_core::{Limit, RunRequest};
+use plimsoll_core::{JavaScriptResult, Limit, RunRequest};
 
 use crate::support::{ask, gvisor, javascript, run, snippet, snippet_within};
 
@@ -32,6 +32,46 @@ fn exit_codes_pass_through_unchanged() {
         let thrown = snippet("throw new Error('boom')").await;
         assert_eq!(thrown.exit_code, 1);
         assert!(String::from_utf8_lossy(&thrown.stderr).contains("boom"));
+    });
+}
+
+#[test]
+fn a_program_ends_as_it_does_in_a_node_that_it_starts_itself() {
+    const ENDS: [&str; 14] = [
+        "process.on('exit', (code) => console.log('bye', code))",
+        "process.on('exit', () => { process.exitCode = 3 })",
+        "process.on('exit', () => { Promise.resolve().then(() => console.log('micro')) })",
+        "process.on('exit', () => { Promise.resolve().then(() => { process.exitCode = 9 }) })",
+        "process.on('exit', () => { Promise.resolve().then(() => console.log('no')) }); process.exit()",
+        "process.on('exit', () => { Promise.reject(new Error('late')) })",
+        "process.on('exit', () => { process.exitCode = 0 }); throw new Error('told')",
+        "process.on('exit', () => { throw new Error('in the listener') })",
+        "process.on('exit', () => process.on('exit', () => console.log('no'))).on('exit', () => console.log('last'))",
+        "process.once('beforeExit', () => { console.log('before'); setTimeout(console.log, 1, 'again') })",
+        "process.emit('exit', 0); console.log('still here')",
+        "console.log(process.listenerCount('exit'), process.eventNames().includes('exit'))",
+        "Array.prototype.flat = () => { throw 1 }; console.log('flat')",
+        "const { emit } = process; process.emit = (...all) => (console.log(all[0]), emit.apply(process, all))",
+    ];
+    run(async {
+        for program in ENDS {
+            let ours = snippet(program).await;
+            let input = serde_json::Value::from(program);
+            let plain = snippet(&format!(
+                "const {{ spawnSync }} = require('node:child_process');
+                 const {{ stdout, stderr, status }} = spawnSync('node', ['-'], {{ input: {input} }});
+                 process.stdout.write(stdout); process.stderr.write(stderr); process.exitCode = status;"
+            ))
+            .await;
+            let told = |result: &JavaScriptResult| {
+                let [out, err] =
+                    [&result.stdout, &result.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+                // Where in node's own file listeners are called from tells how many there are.
+                let err = err.replace("(node:events:531:35)", "(node:events:519:28)");
+                (out, err, result.exit_code)
+            };
+            assert_eq!(told(&ours), told(&plain), "{program}");
+        }
     });
 }
 
