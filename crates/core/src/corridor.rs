@@ -3,6 +3,10 @@
 //! The looked-up grant rides along as a type parameter that this crate never opens, so that rooms above can carry what
 //! they like through the same checks.
 
+mod session;
+
+pub use session::{Addressed, AdmittedOpen, AuthorizedOpen, InSession, InTurn, Turn, Turned, Waiting};
+
 use std::any::Any;
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +16,7 @@ use crate::evidence::{Availability, Evidence};
 use crate::limits::{MAX_TIMEOUT_MS, PROTOCOL};
 use crate::request::{Payload, PayloadKind, RunRequest};
 use crate::software::SoftwareRule;
-use crate::tier::Tier;
+use crate::tier::{Isolation, Tier};
 use crate::trace::{TraceId, TraceIdRejected};
 use crate::validate;
 
@@ -207,14 +211,7 @@ impl Call {
 
     /// The order floor, rule, unsupported is the same on every provider and for every kind.
     fn compare(&self, evidence: &Evidence) -> Result<(), Refusal> {
-        if let Some(floor) = self.floor
-            && !evidence.isolation.meets(Some(floor))
-        {
-            return Err(Refusal::isolation(format!(
-                "minimum_isolation is {floor}, but provider {} gives {}; nothing ran. Lower the floor or use a stronger provider",
-                evidence.provider, evidence.isolation
-            )));
-        }
+        meets_floor(self.floor, evidence.provider, evidence.isolation)?;
         let environment = evidence.environments.of(self.kind);
         let identity = environment.map_or("", |environment| environment.software_identity.as_str());
         if !self.rule.allows(identity) {
@@ -253,6 +250,15 @@ impl Call {
             )));
         }
         Ok(())
+    }
+}
+
+fn meets_floor(floor: Option<Tier>, provider: &str, isolation: Isolation) -> Result<(), Refusal> {
+    match floor {
+        Some(floor) if !isolation.meets(Some(floor)) => Err(Refusal::isolation(format!(
+            "minimum_isolation is {floor}, but provider {provider} gives {isolation}; nothing ran. Lower the floor or use a stronger provider"
+        ))),
+        _ => Ok(()),
     }
 }
 

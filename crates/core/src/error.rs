@@ -327,6 +327,17 @@ impl Refusal {
         Self::new(Code::PermissionDenied, Reason::Permission, message)
     }
 
+    /// `failed_precondition` with reason `request`: the call's session has ended, and how.
+    pub fn session_ended(ended: SessionEnded) -> Self {
+        let detail = if ended.detail.is_empty() { "" } else { ": " };
+        let message = format!(
+            "the session has ended ({}{detail}{}); open a new one",
+            ended.end.as_str(),
+            ended.detail
+        );
+        Self::new(Code::FailedPrecondition, Reason::Request, message).with_session_end(ended)
+    }
+
     /// Adds how the session ended.
     #[must_use]
     pub fn with_session_end(mut self, ended: SessionEnded) -> Self {
@@ -364,6 +375,8 @@ pub enum FaultKind {
     DeadlineExceeded,
     /// The worker refused the request after its sandbox had started; stays unmarked.
     InvalidRequest,
+    /// The call's session ended while it ran.
+    SessionEnded,
     /// A fault of ours or of the provider's: the text goes to the log, the caller sees an id.
     Internal,
 }
@@ -401,6 +414,7 @@ impl Fault {
             FaultKind::Canceled => Code::Canceled,
             FaultKind::DeadlineExceeded => Code::DeadlineExceeded,
             FaultKind::InvalidRequest => Code::InvalidArgument,
+            FaultKind::SessionEnded => Code::FailedPrecondition,
             FaultKind::Internal => Code::Internal,
         }
     }

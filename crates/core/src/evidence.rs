@@ -28,7 +28,7 @@ pub struct Evidence {
     pub grants: GrantSupport,
     /// Digest of the verified sandbox policy, or empty.
     pub policy: String,
-    /// Sessions, where the provider keeps them.
+    /// Which sessions the provider can keep; `None` = none.
     pub sessions: Option<SessionSupport>,
     /// The operator's resource envelope.
     pub resources: Resources,
@@ -106,15 +106,42 @@ impl GrantSupport {
     }
 }
 
-/// How sessions are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Which sessions a provider can keep. How many, how long and how idle is the business of whoever keeps them
+/// ([`SessionTerms`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionSupport {
+    /// The one environment every call of a session runs in. Its `languages` are those of cells.
+    pub environment: PayloadEnvironment,
+    /// Whether snippets run in sessions.
+    pub snippets: bool,
+    /// Whether projects run in sessions.
+    pub projects: bool,
+    /// Which kinds can carry a grant in a session.
+    pub grants: GrantSupport,
+    /// Whether a bound on what a session writes can be enforced.
+    pub disk_bound: bool,
+}
+
+/// What one open session states about itself, measured when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionEvidence {
+    /// Provider id.
+    pub provider: &'static str,
+    /// The wall, as measured at open.
+    pub isolation: Isolation,
+    /// What the session runs, and in what.
+    pub support: SessionSupport,
+    /// Typed reference of the one sandbox, or empty.
+    pub instance: String,
+}
+
+/// The terms on which a daemon keeps sessions: what Describe states of them besides the environment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionTerms {
     /// Longest life in milliseconds.
     pub lifetime_ms: u32,
     /// Idle time before suspension in milliseconds; 0 never suspends.
     pub idle_timeout_ms: u32,
-    /// The one environment every call runs in.
-    pub environment: PayloadEnvironment,
     /// 0 = no cap.
     pub max_per_caller: u32,
     /// 0 = no cap.

@@ -9,6 +9,9 @@
 //!                                                                              ── admit(Permit) ──► Admitted
 //! ```
 //!
+//! A session has a corridor of its own, from [`AuthorizedOpen`] to [`AdmittedOpen`] and, for each of its calls, from
+//! [`Addressed`] over the session's [`Turn`] to [`InTurn`].
+//!
 //! Every arrow consumes what it starts from, and the types behind it have private fields. "The floor was compared
 //! against current evidence" is therefore a property the compiler checks, not a habit.
 
@@ -18,20 +21,30 @@ mod evidence;
 pub mod limits;
 mod request;
 mod result;
+mod session;
 mod software;
 mod tier;
 mod trace;
 mod validate;
 pub mod vars;
 
-pub use corridor::{Admitted, Authorized, Granted, Pending, Permit, Validated, check_protocol};
+pub use corridor::{
+    Addressed, Admitted, AdmittedOpen, Authorized, AuthorizedOpen, Granted, InSession, InTurn, Pending, Permit, Turn,
+    Turned, Validated, Waiting, check_protocol,
+};
 pub use error::{Code, Fault, FaultKind, Reason, Refusal, RunError, SessionEnd, SessionEnded};
-pub use evidence::{Availability, Environments, Evidence, GrantSupport, PayloadEnvironment, Resources, SessionSupport};
-pub use request::{CellRun, JavaScriptRun, ModuleRun, Payload, PayloadKind, ProjectFile, ProjectRun, RunRequest};
+pub use evidence::{
+    Availability, Environments, Evidence, GrantSupport, PayloadEnvironment, Resources, SessionEvidence, SessionSupport,
+    SessionTerms,
+};
+pub use request::{
+    CellRun, JavaScriptRun, ModuleRun, OpenRequest, Payload, PayloadKind, ProjectFile, ProjectRun, RunRequest,
+};
 pub use result::{
     AdviceFinding, Artifact, CellResult, Diagnostics, JavaScriptResult, Limit, ModuleResult, ModuleRowResult, Outcome,
     ProjectOutcome, ProjectResult, RunResult, StepResult, Trap,
 };
+pub use session::{CloseRequest, ClosedSession, OpenedSession, SessionId, SessionRunRequest};
 pub use software::{RuleMode, SoftwareRule, SoftwareRuleText};
 pub use tier::{Isolation, Tier, UnknownTier};
 pub use trace::{TraceId, TraceIdRejected};

@@ -40,6 +40,27 @@ impl RunRequest {
     }
 }
 
+/// A session as its caller asked for it, decoded but not yet checked (schema `OpenSessionRequest`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenRequest {
+    /// Must be [`crate::limits::PROTOCOL`].
+    pub protocol: u32,
+    /// `""` or a tier word; the floor.
+    pub minimum_isolation: String,
+    /// Correlation only.
+    pub trace_id: String,
+    /// Milliseconds; 0, or at least the daemon's own, is the daemon's.
+    pub lifetime_ms: u32,
+    /// Milliseconds; likewise, and never below one second.
+    pub idle_timeout_ms: u32,
+    /// Which software the caller accepts.
+    pub software_rule: Option<SoftwareRuleText>,
+    /// Interpreters the caller expects to use; a hint.
+    pub languages: Vec<String>,
+    /// Opaque key of an end user, or empty.
+    pub owner: String,
+}
+
 /// What to run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Payload {

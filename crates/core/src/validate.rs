@@ -65,6 +65,25 @@ pub(crate) fn run_payload(payload: Option<&Payload>) -> Result<PayloadKind, Refu
     Ok(payload.kind())
 }
 
+/// What `SessionRun` takes: a snippet, a project or a cell.
+pub(crate) fn session_kind(payload: Option<&Payload>) -> Result<PayloadKind, Refusal> {
+    match payload.map(Payload::kind) {
+        None => Err(Refusal::request(
+            "the request carries no payload; set one of javascript, project, cell",
+        )),
+        Some(PayloadKind::Module) => Err(Refusal::request("module runs outside sessions only; call Run")),
+        Some(kind) => Ok(kind),
+    }
+}
+
+/// The payload of a session call, of a kind [`session_kind`] took.
+pub(crate) fn session_payload(payload: Option<&Payload>) -> Result<(), Refusal> {
+    match payload {
+        Some(Payload::Cell(cell)) => validate_cell(cell),
+        other => run_payload(other).map(drop),
+    }
+}
+
 fn javascript(run: &JavaScriptRun) -> Result<(), Refusal> {
     code("javascript.code", &run.code)
 }

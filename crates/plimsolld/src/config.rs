@@ -10,15 +10,16 @@ use plimsoll_core::vars::{Lookup, SettingError};
 use plimsoll_grants::Profiles;
 use plimsoll_sandbox::Sandbox;
 use plimsoll_service::auth::Mode;
-use plimsoll_service::grants;
 use plimsoll_service::limiter::{Clamp, Limits};
 use plimsoll_service::settings::{Settings, is_loopback};
+use plimsoll_service::{grants, sessions};
 
 /// Everything the daemon needs to know to start.
 pub(crate) struct Config {
     pub(crate) settings: Settings,
     pub(crate) resources: Resources,
     pub(crate) limits: Limits,
+    pub(crate) sessions: sessions::Settings,
     pub(crate) sandbox: Arc<dyn Sandbox>,
     pub(crate) auth: Mode,
     pub(crate) profiles: Profiles,
@@ -38,6 +39,7 @@ impl Config {
     pub(crate) fn read(lookup: &dyn Lookup) -> Result<Self, Vec<SettingError>> {
         let mut problems = Problems(variables::problems(lookup));
         let choice = problems.kept(Choice::read(lookup));
+        let sessions = problems.kept(sessions::Settings::read(lookup));
         let limits = choice.and_then(|choice| {
             problems.kept(Limits::read(
                 lookup,
@@ -68,15 +70,19 @@ impl Config {
             problems.0.extend(unenforceable);
             None
         });
+        if let (Some(sessions), Some(sandbox)) = (&sessions, &sandbox) {
+            problems.kept(sessions.check(&sandbox.evidence()));
+        }
         let profiles = problems.all_kept(grants::read(lookup));
         if let (Some(profiles), Some(sandbox)) = (&profiles, &sandbox) {
             problems.kept(grants::check_support(lookup, profiles, &sandbox.evidence()));
             problems.kept(grants::check_trust(lookup, profiles));
         }
-        match (choice, limits, settings, minimum, auth, sandbox, profiles) {
+        match (choice, limits, sessions, settings, minimum, auth, sandbox, profiles) {
             (
                 Some(choice),
                 Some((limits, clamp)),
+                Some(sessions),
                 Some(settings),
                 Some(minimum),
                 Some(auth),
@@ -86,6 +92,7 @@ impl Config {
                 settings,
                 resources: choice.resources,
                 limits,
+                sessions,
                 sandbox,
                 auth,
                 profiles,

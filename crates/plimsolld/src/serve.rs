@@ -14,6 +14,7 @@ use plimsoll_service::limiter::Limiter;
 use plimsoll_service::log::Log;
 use plimsoll_service::metrics::{Metrics, Readings};
 use plimsoll_service::readiness::Readiness;
+use plimsoll_service::sessions::Keeper;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -58,6 +59,7 @@ pub(crate) struct Service {
     page: MetricsSite,
     readiness: Readiness,
     sandbox: Arc<dyn Sandbox>,
+    keeper: Option<Keeper>,
     limiter: Limiter,
     refused_credentials: Arc<Throttle>,
     proven: Isolation,
@@ -68,6 +70,7 @@ impl Service {
     pub(crate) fn new(config: Config, proven: Isolation, log: &Log) -> Self {
         let Config {
             limits,
+            sessions,
             sandbox,
             auth,
             profiles,
@@ -78,9 +81,14 @@ impl Service {
         let readiness = Readiness::new(Arc::clone(&sandbox), log.clone());
         let served = Arc::clone(&sandbox);
         let refused_credentials = Arc::new(Throttle::new(log.clone(), "credentials refused"));
+        let keeper = sessions.on().then(|| {
+            let (sandbox, metrics) = (Arc::clone(&sandbox), Arc::clone(&metrics));
+            Keeper::new(sandbox, sessions, limiter.clone(), metrics, log.clone())
+        });
         let page = MetricsSite::new({
             let (metrics, limiter, sandbox, log) =
                 (Arc::clone(&metrics), limiter.clone(), Arc::clone(&sandbox), log.clone());
+            let keeper = keeper.clone();
             move || {
                 let current = sandbox.evidence().isolation;
                 let (in_flight, log_write_errors) = (limiter.in_flight(), log.write_errors());
@@ -89,16 +97,18 @@ impl Service {
                     proven,
                     current,
                     log_write_errors,
+                    sessions: keeper.as_ref().map(Keeper::readings),
                 })
             }
         });
         let edge = Edge::new(EdgeParts {
-            handler: Arc::new(Corridor::new(
+            handler: Arc::new(Corridor::with_sessions(
                 sandbox,
                 profiles,
                 limiter.clone(),
                 Arc::clone(&metrics),
                 log.clone(),
+                keeper.clone(),
             )),
             authenticator: Arc::new(auth.into_auth()),
             ready: Arc::new(readiness.clone()),
@@ -111,6 +121,7 @@ impl Service {
             page,
             readiness,
             sandbox: served,
+            keeper,
             limiter,
             refused_credentials,
             proven,
@@ -128,6 +139,7 @@ impl Service {
             page,
             readiness,
             sandbox,
+            keeper,
             limiter,
             refused_credentials,
             proven,
@@ -184,6 +196,9 @@ impl Service {
         }
         let began = Instant::now();
         tell_end(rpc.await, "PLIMSOLL_ADDR", &log);
+        if let Some(keeper) = keeper {
+            drain_sessions(&keeper, DRAIN.saturating_sub(began.elapsed()), &log).await;
+        }
         drain_provider(&*sandbox, DRAIN.saturating_sub(began.elapsed()), &log).await;
         stop_metrics.cancel();
         if let Some(metrics) = metrics {
@@ -224,6 +239,16 @@ fn tell_end(end: Result<Drained, JoinError>, variable: &str, log: &Log) {
             }
         }
         Err(cause) => failed(cause.to_string()),
+    }
+}
+
+/// Every session ends with the daemon, and its sandbox goes.
+async fn drain_sessions(keeper: &Keeper, budget: Duration, log: &Log) {
+    let left = keeper.drain(budget).await;
+    if left > 0 {
+        log.error("sessions were not removed in time; the next start finds what they left")
+            .uint("sessions", left)
+            .send();
     }
 }
 

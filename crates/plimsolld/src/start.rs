@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use plimsoll::env::Environment;
-use plimsoll_core::Isolation;
 use plimsoll_core::vars::SettingError;
-use plimsoll_sandbox::{ProviderFault, ensure_ready};
+use plimsoll_core::{Isolation, Tier};
+use plimsoll_sandbox::{ProviderFault, Sandbox, ensure_ready};
 use plimsoll_service::auth::Mode;
 use plimsoll_service::log::{Events, Log, cut};
 use plimsoll_service::settings::{ADDR, METRICS_ADDR, NOTIFY_SOCKET, log_format};
@@ -22,6 +22,9 @@ use crate::signals::Signals;
 
 /// How long the last lines may take to leave when nobody reads them.
 const FLUSH_BOUND: Duration = Duration::from_secs(5);
+
+/// How long the proof of sessions may take.
+const SESSION_PROOF: Duration = Duration::from_secs(120);
 
 /// Why the daemon does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -120,6 +123,9 @@ async fn prove_and_serve(
     let evidence = config.sandbox.evidence();
     let proven = evidence.isolation;
     config.minimum.met_by(evidence.provider, proven)?;
+    if config.sessions.on() {
+        prove_sessions(&*config.sandbox).await?;
+    }
     let listeners = Listeners {
         rpc,
         metrics,
@@ -135,6 +141,20 @@ async fn prove_and_serve(
     Ok(service.run(listeners, signals, &notify).await?)
 }
 
+/// Every promise about sessions, kept once with throwaway ones before the first caller relies on it.
+async fn prove_sessions(sandbox: &dyn Sandbox) -> Result<(), ProviderFault> {
+    let fault = |cause: String| ProviderFault {
+        phase: "session smoke test",
+        cause,
+    };
+    let Some(sessions) = sandbox.sessions() else {
+        return Err(fault("the provider keeps no sessions".to_owned()));
+    };
+    tokio::time::timeout(SESSION_PROOF, sessions.smoke_test())
+        .await
+        .unwrap_or_else(|_| Err(fault(format!("not proven within {} s", SESSION_PROOF.as_secs()))))
+}
+
 /// The start-up line. Its types are an interface: numbers are numbers, `auth` and `tls` truth values.
 fn say_listening(config: &Config, listeners: &Listeners, proven: Isolation, log: &Log) -> io::Result<()> {
     let metrics_addr = match &listeners.metrics {
@@ -143,6 +163,12 @@ fn say_listening(config: &Config, listeners: &Listeners, proven: Isolation, log:
     };
     if let Mode::Registry { callers, .. } = &config.auth {
         log.info("callers loaded").count("callers", *callers).send();
+    }
+    if proven.tier() == Some(Tier::Container) {
+        log.warn(
+            "isolation is container: guest code shares this host's kernel, which is no boundary against hostile code",
+        )
+        .send();
     }
     log.info("listening")
         .text("addr", &listeners.rpc.local_addr()?.to_string())

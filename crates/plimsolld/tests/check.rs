@@ -127,6 +127,22 @@ fn a_malformed_value_is_named_with_its_variable() {
 }
 
 #[test]
+fn sessions_on_a_provider_that_keeps_none_are_refused() {
+    refused(
+        &[
+            ("SANDBOX_PROVIDER", "docker"),
+            ("PLIMSOLL_INSECURE", "1"),
+            ("SANDBOX_MAX_SESSIONS", "1"),
+        ],
+        &["SANDBOX_MAX_SESSIONS", "docker keeps no sessions"],
+    );
+    refused(
+        &[("SANDBOX_MAX_SESSIONS", "1")],
+        &["SANDBOX_MAX_SESSIONS", "keeps no sessions"],
+    );
+}
+
+#[test]
 fn a_variable_of_something_unbuilt_is_named() {
     for (name, value) in [
         ("PLIMSOLL_TLS_CERT", "/cert.pem"),
@@ -136,8 +152,7 @@ fn a_variable_of_something_unbuilt_is_named() {
         ("PLIMSOLL_STATE_DIR", "/var/lib/plimsoll"),
         ("PLIMSOLL_GUARD_ADDR", "127.0.0.1:8443"),
         ("SANDBOX_PAID_SECONDS_PER_DAY", "3600"),
-        ("SANDBOX_MAX_SESSIONS", "1"),
-        ("SANDBOX_SESSION_IDLE", "0"),
+        ("SANDBOX_SESSION_POOL", "1"),
         ("SANDBOX_DOCKER_MODULE_IMAGE", "plimsoll/sandbox-sim"),
         ("SANDBOX_DOCKERCLOUD_API", "rest"),
         ("SANDBOX_OPENSHELL_IMAGE", "x"),

@@ -1,6 +1,6 @@
 //! A whole answer to a run: the outcome with its evidence and its record (schema `RunResponse`).
 
-use plimsoll_core::{Diagnostics, Outcome, RunResult};
+use plimsoll_core::{Diagnostics, Outcome, RunResult, SessionEnded};
 
 use crate::record::RunRecord;
 
@@ -42,4 +42,13 @@ impl Answer {
             result: Some(outcome.result),
         }
     }
+}
+
+/// A whole answer to a session call (schema `SessionRunResponse`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionAnswer {
+    /// The answer to the call.
+    pub run: Answer,
+    /// How the session has ended by this answer, if it has.
+    pub ended: Option<SessionEnded>,
 }

@@ -10,7 +10,7 @@ mod encode;
 mod record;
 mod verify;
 
-pub use answer::Answer;
+pub use answer::{Answer, SessionAnswer};
 pub use chain::{Chain, ChainBreak, Fingerprint};
 pub use digest::{request_sha256, result_sha256, rule_id};
 pub use record::{RecordFault, RunRecord, Stamp};

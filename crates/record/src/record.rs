@@ -1,8 +1,9 @@
 //! The run record: its fields, its digest in four versions, and how one is stamped.
 
 use plimsoll_core::limits::RECORD_VERSION;
-use plimsoll_core::{Code, Outcome, RunRequest, SoftwareRule};
+use plimsoll_core::{Code, Outcome, RunRequest, SessionEvidence, SoftwareRule};
 
+use crate::chain::Chain;
 use crate::digest::{request_sha256, result_sha256, rule_id};
 use crate::encode::Fields;
 
@@ -157,6 +158,41 @@ impl Stamp<'_> {
         })
     }
 
+    /// The record of an answered session call: the next of its chain, which moves on by [`Chain::follow`].
+    pub fn answered_in(
+        &self,
+        chain: &Chain,
+        request: &RunRequest,
+        rule: &SoftwareRule,
+        outcome: &Outcome,
+    ) -> RunRecord {
+        let single = self.answered(request, rule, outcome);
+        self.seal(next_of(chain, single))
+    }
+
+    /// The record of a session call that may have run and has no result: `code` ended it, and the evidence is what the
+    /// session stated when it was opened.
+    pub fn unanswered_in(
+        &self,
+        chain: &Chain,
+        request: &RunRequest,
+        rule: &SoftwareRule,
+        stated: &SessionEvidence,
+        code: Code,
+    ) -> RunRecord {
+        let record = RunRecord {
+            request_sha256: request_sha256(request),
+            unanswered: code.as_str().to_owned(),
+            isolation: stated.isolation.as_str().to_owned(),
+            environment: stated.support.environment.identity.clone(),
+            software_identity: stated.support.environment.software_identity.clone(),
+            software_rule_id: rule_id(rule),
+            instance: stated.instance.clone(),
+            ..RunRecord::default()
+        };
+        self.seal(next_of(chain, record))
+    }
+
     /// Fills in what the stamp holds, and the digest.
     fn seal(&self, mut record: RunRecord) -> RunRecord {
         record.version = RECORD_VERSION;
@@ -166,6 +202,16 @@ impl Stamp<'_> {
         record.ended_unix_ms = self.ended_unix_ms.max(self.started_unix_ms);
         record.record_sha256 = record.digest().unwrap_or_default();
         record
+    }
+}
+
+/// The record as the next one of a chain.
+fn next_of(chain: &Chain, record: RunRecord) -> RunRecord {
+    RunRecord {
+        session: chain.fingerprint().as_str().to_owned(),
+        sequence: chain.calls() + 1,
+        previous_sha256: chain.last_sha256().to_owned(),
+        ..record
     }
 }
 

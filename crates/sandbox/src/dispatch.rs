@@ -11,7 +11,7 @@ use plimsoll_core::limits::DISPATCH_DEADLINE;
 use plimsoll_core::{Evidence, Fault, FaultKind, Limit, Outcome, Refusal, RunError, RunResult};
 use plimsoll_grants::SelectedGrant;
 use plimsoll_grants::trace::CallTrace;
-use plimsoll_record::{Answer, Stamp};
+use plimsoll_record::{Answer, RunRecord, Stamp};
 
 use crate::clock::Received;
 use crate::egress::{self, DispatchContext};
@@ -90,7 +90,7 @@ async fn begin(
 ) -> Result<Option<Arc<Broker>>, Refusal> {
     match context.over() {
         Some(refusal) => Err(refusal),
-        None => egress::open(sandbox, call, context).await,
+        None => egress::open(call, || sandbox.time_limit(call), context).await,
     }
 }
 
@@ -157,28 +157,20 @@ impl Dispatched {
             trace,
         } = self;
         let provider = evidence.provider;
-        let mut findings = Vec::new();
-        let answer = outcome.map(|mut outcome| {
-            if trace.as_ref().is_some_and(|trace| trace.budget_refused) {
-                // A limit that ended the run, or that it ran into, comes first; dropped output comes last.
-                let limit = &mut outcome.diagnostics.limit_hit;
-                if matches!(limit, None | Some(Limit::Output)) {
-                    *limit = Some(Limit::HostCalls);
-                }
+        let stamp = Stamp {
+            provider,
+            policy: &evidence.policy,
+            started_unix_ms: received.unix_ms(),
+            ended_unix_ms,
+        };
+        let (answer, findings) = match outcome {
+            Ok(outcome) => {
+                let stamped = |outcome: &Outcome| stamp.answered(call.request(), call.rule(), outcome);
+                let (answer, findings) = answered(&call, provider, outcome, trace.as_ref(), stamped);
+                (Ok(answer), findings)
             }
-            let stamp = Stamp {
-                provider,
-                policy: &evidence.policy,
-                started_unix_ms: received.unix_ms(),
-                ended_unix_ms,
-            };
-            let record = stamp.answered(call.request(), call.rule(), &outcome);
-            let mut answer = Answer::new(provider, outcome, record);
-            if let (Some(trace), Some(selected)) = (&trace, call.grant()) {
-                findings = advised(trace, selected, &mut answer);
-            }
-            answer
-        });
+            Err(error) => (Err(error), Vec::new()),
+        };
         Settled {
             call,
             provider,
@@ -188,6 +180,30 @@ impl Dispatched {
             findings,
         }
     }
+}
+
+/// The answer to a call that has an outcome: the limit its grant hit, then its record, then the advice.
+pub(crate) fn answered(
+    call: &AdmittedCall,
+    provider: &str,
+    mut outcome: Outcome,
+    trace: Option<&CallTrace>,
+    stamped: impl FnOnce(&Outcome) -> RunRecord,
+) -> (Answer, Vec<Finding>) {
+    if trace.is_some_and(|trace| trace.budget_refused) {
+        // A limit that ended the run, or that it ran into, comes first; dropped output comes last.
+        let limit = &mut outcome.diagnostics.limit_hit;
+        if matches!(limit, None | Some(Limit::Output)) {
+            *limit = Some(Limit::HostCalls);
+        }
+    }
+    let record = stamped(&outcome);
+    let mut answer = Answer::new(provider, outcome, record);
+    let findings = match (trace, call.grant()) {
+        (Some(trace), Some(selected)) => advised(trace, selected, &mut answer),
+        _ => Vec::new(),
+    };
+    (answer, findings)
 }
 
 /// What the advisor finds, with the part that is the caller's put into its result.

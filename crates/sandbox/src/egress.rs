@@ -1,7 +1,7 @@
 //! What a granted run gets before it starts and loses when it ends: its credential, inside its broker.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plimsoll_broker::{Broker, BrokerOptions};
 use plimsoll_core::{Code, Reason, Refusal};
@@ -9,7 +9,7 @@ use plimsoll_grants::mint;
 use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::CatchUnwind;
-use crate::provider::{AdmittedCall, Sandbox};
+use crate::provider::AdmittedCall;
 
 /// What surrounds a call that is about to be dispatched.
 #[derive(Clone, Debug)]
@@ -38,15 +38,15 @@ impl DispatchContext {
 /// # Errors
 /// Marked `permission` when the credential cannot be issued, `capacity` when the caller or the time is gone first.
 pub(crate) async fn open(
-    sandbox: &dyn Sandbox,
     call: &AdmittedCall,
+    time_limit: impl FnOnce() -> Duration,
     context: &DispatchContext,
 ) -> Result<Option<Arc<Broker>>, Refusal> {
     let Some(selected) = call.grant() else {
         return Ok(None);
     };
     let grant = selected.profile().grant();
-    let minting = mint::mint(grant, selected.subject(), sandbox.time_limit(call));
+    let minting = mint::mint(grant, selected.subject(), time_limit());
     let deadline = tokio::time::Instant::from_std(context.deadline);
     let credential = tokio::select! {
         biased;

@@ -11,6 +11,8 @@ use plimsoll_core::{Admitted, Evidence, Fault, Outcome, Refusal, RunError};
 use plimsoll_grants::SelectedGrant;
 use tokio_util::sync::CancellationToken;
 
+use crate::session::Sessions;
+
 /// A future a trait object can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -24,7 +26,7 @@ pub type AdmittedCall = Admitted<Option<SelectedGrant>>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{phase}: {cause}")]
 pub struct ProviderFault {
-    /// `preflight`, `smoke test`, `reconcile` or `drain`.
+    /// `preflight`, `smoke test`, `reconcile`, `drain`, or what was asked of a session.
     pub phase: &'static str,
     /// For the operator's log; never for a caller.
     pub cause: String,
@@ -62,6 +64,11 @@ pub trait Sandbox: Send + Sync + 'static {
 
     /// Runs one call.
     fn run<'a>(&'a self, call: &'a AdmittedCall, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>>;
+
+    /// The half that keeps sessions; `None` where [`Evidence::sessions`] is `None`.
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        None
+    }
 
     /// Removes what a process that died left behind, and answers how many sandboxes that were. Called at start and once a
     /// minute; never touches what a live run of anybody uses. A provider that leaves nothing behind has nothing to do.

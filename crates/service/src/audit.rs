@@ -5,25 +5,58 @@
 
 use std::time::Duration;
 
-use plimsoll_advisor::audit;
+use plimsoll_advisor::{Finding, audit};
 use plimsoll_core::{
     Isolation, ModuleRun, Payload, ProjectFile, ProjectOutcome, ProjectResult, RunError, RunResult, TraceId,
     TraceIdRejected,
 };
 use plimsoll_grants::CallTrace;
 use plimsoll_record::Answer;
-use plimsoll_sandbox::Settled;
+use plimsoll_sandbox::{AdmittedCall, Settled};
 
 use crate::log::{Level, Line, Log, cut};
 
 /// Longest error text on an audit line, in bytes.
 const ERROR_TEXT_BYTES: usize = 4096;
 
+/// What the line is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Audited<'a> {
+    /// The call, with the request as it was sent.
+    pub call: &'a AdmittedCall,
+    /// Provider id.
+    pub provider: &'a str,
+    /// The handler's own clock around the call.
+    pub elapsed: Duration,
+    /// The answer, or how it failed.
+    pub answer: &'a Result<Answer, RunError>,
+    /// What the guest asked of its grant's API.
+    pub trace: Option<&'a CallTrace>,
+    /// What the advisor found in it.
+    pub findings: &'a [Finding],
+    /// The session's fingerprint and the call's place in its chain; no place for a call of which nothing ran.
+    pub session: Option<(&'a str, Option<u64>)>,
+}
+
+impl<'a> From<&'a Settled> for Audited<'a> {
+    fn from(settled: &'a Settled) -> Self {
+        Self {
+            call: &settled.call,
+            provider: settled.provider,
+            elapsed: settled.elapsed,
+            answer: &settled.answer,
+            trace: settled.trace.as_ref(),
+            findings: &settled.findings,
+            session: None,
+        }
+    }
+}
+
 /// Writes the line of a settled call. `isolation` is the provider's wall at the moment it failed; a call that was
 /// answered states its own.
-pub fn write(log: &Log, caller: &str, settled: &Settled, isolation: Isolation) {
+pub fn write(log: &Log, caller: &str, settled: &Audited<'_>, isolation: Isolation) {
     let payload = settled.call.payload();
-    let (level, message) = match (&settled.answer, payload) {
+    let (level, message) = match (settled.answer, payload) {
         (Ok(_), Payload::JavaScript(_) | Payload::Cell(_)) => (Level::Info, "code run"),
         (Ok(_), Payload::Project(_)) => (Level::Info, "project run"),
         (Ok(_), Payload::Module(_)) => (Level::Info, "module run"),
@@ -35,12 +68,17 @@ pub fn write(log: &Log, caller: &str, settled: &Settled, isolation: Isolation) {
         .text("op", payload.kind().as_str())
         .text("caller", caller);
     let line = request(line, payload);
-    let line = match &settled.answer {
+    let line = match settled.answer {
         Ok(answer) => success(line, answer, millis(settled.elapsed)),
         Err(error) => failure(line, settled, isolation, error),
     };
     let line = trace(line, settled.call.trace());
-    let line = match &settled.trace {
+    let line = match settled.session {
+        Some((session, Some(call))) => line.text("session", session).uint("session_call", call),
+        Some((session, None)) => line.text("session", session),
+        None => line,
+    };
+    let line = match settled.trace {
         Some(calls) => host_calls(line, calls),
         None => line,
     };
@@ -103,7 +141,7 @@ fn outcome<'a>(line: Line<'a>, outcome: ProjectOutcome, detail: &str) -> Line<'a
     line.text("outcome", outcome.as_str()).text("outcome_detail", detail)
 }
 
-fn failure<'a>(line: Line<'a>, settled: &Settled, isolation: Isolation, error: &RunError) -> Line<'a> {
+fn failure<'a>(line: Line<'a>, settled: &Audited<'_>, isolation: Isolation, error: &RunError) -> Line<'a> {
     line.text("sandbox", settled.provider)
         .text("isolation", isolation.as_str())
         .int("duration_ms", millis(settled.elapsed))
@@ -130,12 +168,12 @@ fn host_calls<'a>(line: Line<'a>, calls: &CallTrace) -> Line<'a> {
 }
 
 /// What the profile lets the log keep of the advisor's findings.
-fn advice<'a>(line: Line<'a>, settled: &Settled) -> Line<'a> {
+fn advice<'a>(line: Line<'a>, settled: &Audited<'_>) -> Line<'a> {
     let Some(selected) = settled.call.grant() else {
         return line;
     };
     let profile = selected.profile();
-    let Some(kept) = audit(&settled.findings, profile.advice(), profile.retention()) else {
+    let Some(kept) = audit(settled.findings, profile.advice(), profile.retention()) else {
         return line;
     };
     let line = line
@@ -177,9 +215,7 @@ mod tests {
         Availability, Environments, Evidence, Fault, JavaScriptResult, ModuleResult, Outcome, PayloadEnvironment,
         Permit, ProjectRun, RunRequest, StepResult, Tier, Validated,
     };
-    use plimsoll_sandbox::{
-        AdmittedCall, BoxFuture, DispatchContext, ProviderFault, Received, RunContext, Sandbox, dispatch,
-    };
+    use plimsoll_sandbox::{BoxFuture, DispatchContext, ProviderFault, Received, RunContext, Sandbox, dispatch};
 
     use super::*;
     use crate::log::Format;
@@ -242,7 +278,7 @@ mod tests {
             broker: plimsoll_broker::BrokerOptions::default(),
         };
         let settled = dispatch(&provider, call, context, Received::now()).await.settle();
-        write(&log, "ci", &settled, Isolation::Proven(Tier::Kernel));
+        write(&log, "ci", &Audited::from(&settled), Isolation::Proven(Tier::Kernel));
         let text = captured.text(&log);
         assert_eq!(text.lines().count(), 1, "{text}");
         let (_, rest) = text.split_once(",\"level\"").unwrap();

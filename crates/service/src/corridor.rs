@@ -9,16 +9,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use plimsoll_broker::BrokerOptions;
-use plimsoll_core::{Authorized, Code, Evidence, Fault, Permit, Reason, Refusal, RunError, RunRequest, Validated};
+use plimsoll_core::{
+    Authorized, AuthorizedOpen, CloseRequest, ClosedSession, Code, Evidence, Fault, Isolation, OpenRequest,
+    OpenedSession, Permit, Reason, Refusal, RunError, RunRequest, SessionRunRequest, SessionTerms, Validated,
+    check_protocol,
+};
 use plimsoll_grants::{Profiles, SelectedGrant};
-use plimsoll_record::Answer;
+use plimsoll_record::{Answer, SessionAnswer};
 use plimsoll_sandbox::{AdmittedCall, BoxFuture, DispatchContext, Sandbox, Settled, dispatch};
 
-use crate::audit;
-use crate::handler::{CallContext, Handler};
+use crate::audit::{self, Audited};
+use crate::handler::{CallContext, Handler, SessionError, no_sessions};
 use crate::limiter::Limiter;
 use crate::log::Log;
 use crate::metrics::{Metrics, ProfileCalls};
+use crate::sessions::Keeper;
 
 /// Everything one call passes. Clones share it.
 #[derive(Clone, Debug)]
@@ -28,8 +33,8 @@ struct Rooms {
     sandbox: Arc<dyn Sandbox>,
     profiles: Profiles,
     limiter: Limiter,
-    metrics: Arc<Metrics>,
-    log: Log,
+    books: Books,
+    sessions: Option<Keeper>,
 }
 
 impl Corridor {
@@ -42,12 +47,24 @@ impl Corridor {
         metrics: Arc<Metrics>,
         log: Log,
     ) -> Self {
+        Self::with_sessions(sandbox, profiles, limiter, metrics, log, None)
+    }
+
+    /// The same, and sessions are kept by `sessions`; `None` keeps none.
+    pub fn with_sessions(
+        sandbox: Arc<dyn Sandbox>,
+        profiles: Profiles,
+        limiter: Limiter,
+        metrics: Arc<Metrics>,
+        log: Log,
+        sessions: Option<Keeper>,
+    ) -> Self {
         Self(Arc::new(Rooms {
             sandbox,
             profiles,
             limiter,
-            metrics,
-            log,
+            books: Books { metrics, log },
+            sessions,
         }))
     }
 
@@ -65,7 +82,7 @@ impl Corridor {
             let run = DispatchContext {
                 deadline: context.deadline.unwrap_or_else(|| context.received.instant() + FAR),
                 cancelled: context.cancelled,
-                broker: self.0.egress(&call),
+                broker: self.0.books.egress(&call),
             };
             let settled = dispatch(&*self.0.sandbox, call, run, context.received).await.settle();
             self.0.close(context.principal.key(), settled)
@@ -76,8 +93,17 @@ impl Corridor {
     }
 }
 
+impl Corridor {
+    fn count_refusal<T>(&self, answer: Result<T, RunError>) -> Result<T, RunError> {
+        if let Err(RunError::NotDispatched(refusal)) = &answer {
+            self.refused(refusal);
+        }
+        answer
+    }
+}
+
 /// Beyond any deadline; the provider's own and the dispatch deadline always come first.
-const FAR: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+pub(crate) const FAR: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// A call whose deadline has passed by now is refused before it takes a slot or a token: it is not admitted, so it has no
 /// audit line either.
@@ -92,30 +118,39 @@ fn still_wanted(context: &CallContext) -> Result<(), Refusal> {
     }
 }
 
+/// The same for a session procedure, which may have waited: its caller may have gone too.
+pub(crate) fn wanted(context: &CallContext) -> Result<(), Refusal> {
+    if context.cancelled.is_cancelled() {
+        return Err(Refusal::new(
+            Code::Canceled,
+            Reason::Capacity,
+            "the caller went away before anything ran",
+        ));
+    }
+    still_wanted(context)
+}
+
 impl Rooms {
     fn authorize(
         &self,
         context: &CallContext,
         request: RunRequest,
     ) -> Result<Authorized<Option<SelectedGrant>>, Refusal> {
-        let look_up = |name: &str| {
-            let caller = context.principal.identity();
-            let profile = self.profiles.look_up(name, caller)?;
-            SelectedGrant::new(profile, caller.map(str::to_owned))
-        };
         Validated::new(request)?
-            .grant(|name| name.map(look_up).transpose())?
+            .grant(|name| name.map(|name| self.look_up(context, name)).transpose())?
             .authorize(&self.sandbox.evidence())
     }
 
-    /// How a granted run reaches its API: as every process does, with its calls counted.
-    fn egress(&self, call: &AdmittedCall) -> BrokerOptions {
-        let mut options = BrokerOptions::default();
-        if let Some(selected) = call.grant() {
-            let calls = ProfileCalls::new(Arc::clone(&self.metrics), Arc::clone(selected.profile()));
-            options.observer = Some(Arc::new(calls));
-        }
-        options
+    fn look_up(&self, context: &CallContext, name: &str) -> Result<SelectedGrant, Refusal> {
+        let caller = context.principal.identity();
+        let profile = self.profiles.look_up(name, caller)?;
+        SelectedGrant::new(profile, caller.map(str::to_owned))
+    }
+
+    /// The keeper of sessions, once the protocol is known to be ours.
+    fn keeper(&self, protocol: u32) -> Result<&Keeper, Refusal> {
+        check_protocol(protocol)?;
+        self.sessions.as_ref().ok_or_else(no_sessions)
     }
 
     fn acquire(&self, context: &CallContext) -> Result<Permit, Refusal> {
@@ -123,7 +158,7 @@ impl Rooms {
             .acquire(context.principal.key())
             .map(Permit::new)
             .map_err(|shed| {
-                self.metrics.shed(shed);
+                self.books.metrics.shed(shed);
                 self.limiter.refusal(shed)
             })
     }
@@ -131,21 +166,50 @@ impl Rooms {
     /// Counts and audits a settled call. The call's capacity is given back when `settled` goes, after its line is
     /// written.
     fn close(&self, caller: &str, settled: Settled) -> Result<Answer, RunError> {
-        match &settled.answer {
-            Err(RunError::NotDispatched(refusal)) => self.metrics.refused(Some(refusal.reason()), refusal.code()),
-            Err(RunError::MayHaveRun(fault)) => self.ran(&settled, fault.is_infrastructure()),
-            Ok(_) => self.ran(&settled, false),
-        }
-        if let (Some(selected), Some(trace)) = (settled.call.grant(), &settled.trace) {
-            self.metrics.granted(selected.profile(), trace, &settled.findings);
-        }
-        audit::write(&self.log, caller, &settled, self.sandbox.evidence().isolation);
+        self.books
+            .enter(caller, &(&settled).into(), self.sandbox.evidence().isolation);
         settled.answer
     }
+}
 
-    fn ran(&self, settled: &Settled, infrastructure: bool) {
-        self.metrics
-            .ran(settled.call.payload().kind(), settled.elapsed, infrastructure);
+/// Where calls are counted and audited.
+#[derive(Clone, Debug)]
+pub(crate) struct Books {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) log: Log,
+}
+
+impl Books {
+    /// Counts a settled call and writes its line.
+    pub(crate) fn enter(&self, caller: &str, settled: &Audited<'_>, isolation: Isolation) {
+        let ran = |infrastructure| {
+            self.metrics
+                .ran(settled.call.payload().kind(), settled.elapsed, infrastructure);
+        };
+        match settled.answer {
+            Err(RunError::NotDispatched(refusal)) => self.metrics.refused(Some(refusal.reason()), refusal.code()),
+            Err(RunError::MayHaveRun(fault)) => ran(fault.is_infrastructure()),
+            Ok(_) => ran(false),
+        }
+        if let (Some(selected), Some(trace)) = (settled.call.grant(), settled.trace) {
+            self.metrics.granted(selected.profile(), trace, settled.findings);
+        }
+        audit::write(&self.log, caller, settled, isolation);
+    }
+
+    /// A refusal that was not admitted, for the metrics.
+    pub(crate) fn refused(&self, refusal: &Refusal) {
+        self.metrics.refused(Some(refusal.reason()), refusal.code());
+    }
+
+    /// How a granted run reaches its API: as every process does, with its calls counted.
+    pub(crate) fn egress(&self, call: &AdmittedCall) -> BrokerOptions {
+        let mut options = BrokerOptions::default();
+        if let Some(selected) = call.grant() {
+            let calls = ProfileCalls::new(Arc::clone(&self.metrics), Arc::clone(selected.profile()));
+            options.observer = Some(Arc::new(calls));
+        }
+        options
     }
 }
 
@@ -158,13 +222,78 @@ impl Handler for Corridor {
         Box::pin(self.clone().drive(context, request))
     }
 
+    fn session_terms(&self) -> Option<SessionTerms> {
+        self.0.sessions.as_ref().map(Keeper::terms)
+    }
+
+    fn open_session(
+        &self,
+        context: CallContext,
+        request: OpenRequest,
+    ) -> BoxFuture<'static, Result<OpenedSession, RunError>> {
+        let open = self.0.keeper(request.protocol).and_then(|keeper| {
+            let open = AuthorizedOpen::new(request, &self.0.sandbox.evidence())?;
+            Ok((keeper.clone(), open))
+        });
+        let corridor = self.clone();
+        Box::pin(async move {
+            let opened = match open {
+                Ok((keeper, open)) => keeper.open(context, open).await,
+                Err(refusal) => Err(refusal.into()),
+            };
+            corridor.count_refusal(opened)
+        })
+    }
+
+    fn session_run(
+        &self,
+        context: CallContext,
+        request: SessionRunRequest,
+    ) -> BoxFuture<'static, Result<SessionAnswer, SessionError>> {
+        let rooms = &self.0;
+        let grant = |name: Option<&str>| {
+            name.map(|name| {
+                let selected = rooms.look_up(&context, name)?;
+                selected.check_session()?;
+                Ok(selected)
+            })
+            .transpose()
+        };
+        let call = rooms
+            .keeper(request.run.protocol)
+            .and_then(|keeper| Ok((keeper.clone(), keeper.address(&context, request, grant)?)));
+        match call {
+            Ok((keeper, call)) => keeper.run(context, call),
+            Err(refusal) => {
+                self.refused(&refusal);
+                Box::pin(std::future::ready(Err(RunError::from(refusal).into())))
+            }
+        }
+    }
+
+    fn close_session(
+        &self,
+        context: CallContext,
+        request: CloseRequest,
+    ) -> BoxFuture<'static, Result<ClosedSession, RunError>> {
+        let keeper = self.0.keeper(request.protocol).cloned();
+        let corridor = self.clone();
+        Box::pin(async move {
+            let closed = match keeper {
+                Ok(keeper) => keeper.close(context, &request.session_id).await,
+                Err(refusal) => Err(refusal.into()),
+            };
+            corridor.count_refusal(closed)
+        })
+    }
+
     fn refused(&self, refusal: &Refusal) {
-        self.0.metrics.refused(Some(refusal.reason()), refusal.code());
+        self.0.books.refused(refusal);
     }
 
     fn log_fault(&self, fault: &Fault) -> String {
         let id = random_id();
-        self.0.log.fault(&id, fault.message());
+        self.0.books.log.fault(&id, fault.message());
         id
     }
 }

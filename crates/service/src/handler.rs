@@ -6,8 +6,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use plimsoll_core::{Evidence, Fault, Refusal, RunError, RunRequest};
-use plimsoll_record::Answer;
+use plimsoll_core::{
+    CloseRequest, ClosedSession, Evidence, Fault, OpenRequest, OpenedSession, Refusal, RunError, RunRequest,
+    SessionRunRequest, SessionTerms, check_protocol,
+};
+use plimsoll_record::{Answer, RunRecord, SessionAnswer};
 use plimsoll_sandbox::{BoxFuture, Received};
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +29,29 @@ pub struct CallContext {
     pub cancelled: CancellationToken,
 }
 
+/// How a session call failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionError {
+    /// The failure itself.
+    pub error: RunError,
+    /// The record of a call that may have run; a refusal has none.
+    pub unanswered: Option<Box<RunRecord>>,
+}
+
+impl From<RunError> for SessionError {
+    fn from(error: RunError) -> Self {
+        Self {
+            error,
+            unanswered: None,
+        }
+    }
+}
+
+/// The refusal of every session procedure where no sessions are kept.
+pub(crate) fn no_sessions() -> Refusal {
+    Refusal::unsupported("this daemon keeps no sessions; use Run, or a daemon whose Describe states sessions")
+}
+
 /// What stands behind the procedures.
 pub trait Handler: Send + Sync + 'static {
     /// Current evidence; Describe is made of it alone.
@@ -35,6 +61,46 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// The call runs in a task of its own: dropping the returned future cancels the run but not its settlement.
     fn run(&self, context: CallContext, request: RunRequest) -> BoxFuture<'static, Result<Answer, RunError>>;
+
+    /// On which terms sessions are kept; `None` = they are not.
+    fn session_terms(&self) -> Option<SessionTerms> {
+        None
+    }
+
+    /// Opens a session.
+    ///
+    /// It is opened in a task of its own: dropping the returned future gives the open up, and nothing stays behind.
+    fn open_session(
+        &self,
+        _: CallContext,
+        request: OpenRequest,
+    ) -> BoxFuture<'static, Result<OpenedSession, RunError>> {
+        let refusal = check_protocol(request.protocol).err().unwrap_or_else(no_sessions);
+        self.refused(&refusal);
+        Box::pin(std::future::ready(Err(refusal.into())))
+    }
+
+    /// Runs one decoded request in its session, to its final answer. As [`Handler::run`] otherwise.
+    fn session_run(
+        &self,
+        _: CallContext,
+        request: SessionRunRequest,
+    ) -> BoxFuture<'static, Result<SessionAnswer, SessionError>> {
+        let refusal = check_protocol(request.run.protocol).err().unwrap_or_else(no_sessions);
+        self.refused(&refusal);
+        Box::pin(std::future::ready(Err(RunError::from(refusal).into())))
+    }
+
+    /// Closes a session and waits until its sandbox is gone. Dropping the returned future does not stop the close.
+    fn close_session(
+        &self,
+        _: CallContext,
+        request: CloseRequest,
+    ) -> BoxFuture<'static, Result<ClosedSession, RunError>> {
+        let refusal = check_protocol(request.protocol).err().unwrap_or_else(no_sessions);
+        self.refused(&refusal);
+        Box::pin(std::future::ready(Err(refusal.into())))
+    }
 
     /// Told of every refusal made before a run reached [`Handler::run`], for the metrics.
     fn refused(&self, refusal: &Refusal);

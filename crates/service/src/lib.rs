@@ -1,4 +1,4 @@
-//! The daemon's service: edge, authentication, limiter, corridor driver, metrics, audit.
+//! The daemon's service: edge, authentication, limiter, corridor driver, session keeper, metrics, audit.
 
 pub mod audit;
 pub mod auth;
@@ -12,4 +12,5 @@ pub mod metrics;
 pub mod planned;
 pub mod readiness;
 mod rpc;
+pub mod sessions;
 pub mod settings;

@@ -85,6 +85,21 @@ pub struct Readings {
     pub current: Isolation,
     /// Lines lost to write errors.
     pub log_write_errors: u64,
+    /// Sessions by state; `None` where none are kept.
+    pub sessions: Option<SessionReadings>,
+}
+
+/// How many sessions are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionReadings {
+    /// Opens under way.
+    pub opening: u64,
+    /// Open, and not suspended.
+    pub running: u64,
+    /// Open and suspended.
+    pub suspended: u64,
+    /// Ended, and the sandbox not gone yet.
+    pub ending: u64,
 }
 
 impl Metrics {
@@ -156,6 +171,18 @@ impl Metrics {
         self.egress.render(&mut page);
         self.render_refusals(&mut page);
         self.render_durations(&mut page);
+        if let Some(sessions) = readings.sessions {
+            page.family("plimsoll_sessions", "gauge", "Sessions, by state.");
+            let states = [
+                ("opening", sessions.opening),
+                ("running", sessions.running),
+                ("suspended", sessions.suspended),
+                ("ending", sessions.ending),
+            ];
+            for (state, count) in states {
+                page.sample("plimsoll_sessions", &labels(&[("state", state)]), count);
+            }
+        }
         page.family(
             "plimsoll_decode_slots_in_use",
             "gauge",
@@ -309,6 +336,7 @@ mod tests {
         proven: Isolation::Proven(Tier::Process),
         current: Isolation::Unknown,
         log_write_errors: 7,
+        sessions: None,
     };
 
     fn families(page: &str) -> Vec<&str> {

@@ -3,18 +3,10 @@
 //! They stand in the table so that setting one stops the start instead of looking applied. A value is still
 //! read, so that a typo is reported as one. The issue that builds a feature moves its rows to the module that reads them.
 
-use std::time::Duration;
-
 use plimsoll_core::vars::{Kind, Var};
 
-const SESSIONS: &str = "sessions are";
 const TLS: &str = "TLS is";
 const COUNT: Kind = Kind::Int { min: 0, max: i64::MAX };
-const SECOND: Duration = Duration::from_secs(1);
-const TWELVE_HOURS: Duration = Duration::from_secs(12 * 3600);
-/// 1 TiB in MiB.
-const MAX_SESSION_DISK_MB: i64 = 1 << 20;
-
 /// The variables, in the order of the reference page.
 pub const VARS: &[Var] = &[
     Var::new(
@@ -66,59 +58,6 @@ pub const VARS: &[Var] = &[
         "Paid seconds all callers may use per UTC day; 0 sets no limit.",
     )
     .not_built("paid allowances are"),
-    Var::new(
-        "SANDBOX_MAX_SESSIONS",
-        COUNT,
-        "0",
-        "Sessions kept at once; 0 turns sessions off.",
-    )
-    .not_built(SESSIONS),
-    Var::new(
-        "SANDBOX_MAX_SESSIONS_PER_CALLER",
-        COUNT,
-        "0",
-        "Sessions of one caller; 0 sets no cap of its own.",
-    )
-    .not_built(SESSIONS),
-    Var::new(
-        "SANDBOX_MAX_SESSIONS_PER_OWNER",
-        COUNT,
-        "0",
-        "Sessions of one owner of a caller; 0 sets no cap.",
-    )
-    .not_built(SESSIONS),
-    Var::new(
-        "SANDBOX_SESSION_LIFETIME",
-        Kind::Duration {
-            min: SECOND,
-            max: TWELVE_HOURS,
-            zero: false,
-        },
-        "30m",
-        "Longest life of a session.",
-    )
-    .not_built(SESSIONS),
-    Var::new(
-        "SANDBOX_SESSION_IDLE",
-        Kind::Duration {
-            min: SECOND,
-            max: TWELVE_HOURS,
-            zero: true,
-        },
-        "5m",
-        "Idle time after which a session is suspended; 0 never suspends.",
-    )
-    .not_built(SESSIONS),
-    Var::new(
-        "SANDBOX_SESSION_DISK_MB",
-        Kind::Int {
-            min: 0,
-            max: MAX_SESSION_DISK_MB,
-        },
-        "1024",
-        "What a session may write, in MiB; 0 sets no bound.",
-    )
-    .not_built(SESSIONS),
     Var::new("SANDBOX_SESSION_POOL", COUNT, "0", "Session sandboxes kept ready.").not_built("session pools are"),
 ];
 
@@ -142,7 +81,6 @@ mod tests {
             let value = match var.kind {
                 Kind::Bool => "true",
                 Kind::HostPort { .. } => "127.0.0.1:1",
-                Kind::Duration { .. } => "90s",
                 Kind::Int { .. } => "1",
                 _ => "/somewhere",
             };
@@ -155,11 +93,7 @@ mod tests {
 
     #[test]
     fn a_default_spelled_out_stops_the_start_too() {
-        for (name, value) in [
-            ("SANDBOX_MAX_SESSIONS", "0"),
-            ("SANDBOX_SESSION_IDLE", "0"),
-            ("PLIMSOLL_HARDENED", "false"),
-        ] {
+        for (name, value) in [("SANDBOX_SESSION_POOL", "0"), ("PLIMSOLL_HARDENED", "false")] {
             assert!(
                 matches!(check(name, value), Err(SettingError::NotBuilt { .. })),
                 "{name}"
@@ -168,19 +102,8 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_session_value_is_named_with_its_text() {
+    fn a_malformed_value_is_named_with_its_text() {
         for (name, value) in [
-            ("SANDBOX_SESSION_LIFETIME", "30"),
-            ("SANDBOX_SESSION_LIFETIME", "13h"),
-            ("SANDBOX_SESSION_LIFETIME", "500ms"),
-            ("SANDBOX_SESSION_LIFETIME", "0"),
-            ("SANDBOX_SESSION_IDLE", "500ms"),
-            ("SANDBOX_SESSION_IDLE", "13h"),
-            ("SANDBOX_SESSION_IDLE", "1200h"),
-            ("SANDBOX_SESSION_IDLE", "-1s"),
-            ("SANDBOX_SESSION_DISK_MB", "1048577"),
-            ("SANDBOX_SESSION_DISK_MB", "17592186044416"),
-            ("SANDBOX_SESSION_DISK_MB", "-5"),
             ("SANDBOX_SESSION_POOL", "two"),
             ("PLIMSOLL_CLIENTS_RELOAD", "yes"),
             ("SANDBOX_PAID_SECONDS_PER_DAY", "-1"),

@@ -3,7 +3,7 @@
 use plimsoll_core::vars::{HostPort, Kind, Lookup, SettingError, Var};
 
 use crate::log::Format;
-use crate::{auth, grants, limiter};
+use crate::{auth, grants, limiter, sessions};
 
 /// The address callers connect to.
 pub const ADDR: Var = Var::new(
@@ -40,7 +40,7 @@ pub const NOTIFY_SOCKET: Var = Var::new(
 const SERVICE: &[Var] = &[ADDR, METRICS_ADDR, LOG_FORMAT, NOTIFY_SOCKET];
 
 /// Every variable the service reads, in groups.
-pub const VARS: &[&[Var]] = &[SERVICE, auth::VARS, grants::VARS, limiter::VARS];
+pub const VARS: &[&[Var]] = &[SERVICE, auth::VARS, grants::VARS, limiter::VARS, sessions::VARS];
 
 /// Where to listen and how to write the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -118,6 +118,7 @@ impl House {
                 per_key_concurrent: 2,
                 rate_per_min: 0,
                 rate_burst: 0,
+                memory: None,
             },
         )
     }
@@ -186,6 +187,7 @@ impl House {
             proven: Isolation::None,
             current: Isolation::None,
             log_write_errors: 0,
+            sessions: None,
         };
         let page = self.metrics.render(&readings);
         let line = page
@@ -252,6 +254,7 @@ async fn a_request_that_can_never_run_costs_nothing_and_is_not_audited() {
             per_key_concurrent: 1,
             rate_per_min: 1,
             rate_burst: 1,
+            memory: None,
         },
     );
     for (request, reason) in [
@@ -392,6 +395,7 @@ async fn a_deadline_already_passed_costs_no_token_and_comes_after_what_can_never
         per_key_concurrent: 1,
         rate_per_min: 1,
         rate_burst: 1,
+        memory: None,
     };
     let house = House::with_limits(Act::Answer(0), limits);
     for _ in 0..3 {

@@ -14,7 +14,9 @@ mod generated;
 pub mod http;
 pub mod json;
 
-pub use convert::{BinaryError, decode_run_binary, decode_run_json, describe_response, from_binary, to_binary};
+pub use convert::{
+    BinaryError, decode_run_binary, decode_run_json, describe_response, describe_with_sessions, from_binary, to_binary,
+};
 pub use error::{ErrorAnswer, RemoteError};
 /// The generated messages of `plimsoll.v1`.
 pub use generated::plimsoll::v1 as pb;

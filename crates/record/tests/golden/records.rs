@@ -141,6 +141,57 @@ fn a_stored_record_states_nothing_its_version_does_not_cover() {
     }
 }
 
+/// What the stamp makes of a call of the published session that ended as `known` says.
+fn stamped(chain: &Chain, request: &RunRequest, known: &RunRecord) -> RunRecord {
+    let stamp = Stamp {
+        provider: "docker",
+        policy: "",
+        started_unix_ms: known.started_unix_ms,
+        ended_unix_ms: known.ended_unix_ms,
+    };
+    let stated = SessionEvidence {
+        provider: "docker",
+        isolation: Isolation::Proven(Tier::Kernel),
+        support: SessionSupport {
+            environment: PayloadEnvironment {
+                identity: known.environment.clone(),
+                software_identity: known.software_identity.clone(),
+                ..PayloadEnvironment::default()
+            },
+            ..SessionSupport::default()
+        },
+        instance: String::new(),
+    };
+    let result = match request.payload.as_ref().unwrap() {
+        Payload::JavaScript(_) => printed(b"1\n"),
+        Payload::Project(_) => concatenated(),
+        _ => return stamp.unanswered_in(chain, request, &SoftwareRule::NONE, &stated, Code::Internal),
+    };
+    let outcome = Outcome {
+        result,
+        isolation: stated.isolation,
+        duration_ms: 1,
+        environment: known.environment.clone(),
+        software_identity: known.software_identity.clone(),
+        instance: String::new(),
+        diagnostics: Diagnostics::default(),
+    };
+    stamp.answered_in(chain, request, &SoftwareRule::NONE, &outcome)
+}
+
+/// The result of the published session's project.
+fn concatenated() -> RunResult {
+    RunResult::Project(ProjectResult {
+        outcome: ProjectOutcome::COMPLETED,
+        steps: vec![StepResult {
+            command: "cat a.txt".into(),
+            stdout: b"1".to_vec(),
+            ..StepResult::default()
+        }],
+        ..ProjectResult::default()
+    })
+}
+
 #[test]
 fn the_published_session_chain_follows_and_refuses_every_change() {
     let common = |sequence: u64, started: i64, ended: i64, previous: &str| RunRecord {
@@ -191,15 +242,7 @@ fn the_published_session_chain_follows_and_refuses_every_change() {
         first,
         "5ccf500c9500979a77523eb971b2368ac2f457a8732f53155ebf1e8b79a6e9d0"
     );
-    let third = result_sha256(Some(&RunResult::Project(ProjectResult {
-        outcome: ProjectOutcome::COMPLETED,
-        steps: vec![StepResult {
-            command: "cat a.txt".into(),
-            stdout: b"1".to_vec(),
-            ..StepResult::default()
-        }],
-        ..ProjectResult::default()
-    })));
+    let third = result_sha256(Some(&concatenated()));
     assert_eq!(
         third,
         "ccc86d85919ecc984f9869b721d134d3c2e18bd515cbf30607af6fa3ef3175cb"
@@ -233,7 +276,8 @@ fn the_published_session_chain_follows_and_refuses_every_change() {
     }
     let start = || Chain::new(Fingerprint::of(SESSION));
     let mut chain = start();
-    for record in &records {
+    for (index, record) in records.iter().enumerate() {
+        assert_eq!(stamped(&chain, &requests[index].0, record), *record);
         chain.follow(record).unwrap();
     }
     assert_eq!((chain.calls(), chain.last_sha256()), (3, digests[2]));

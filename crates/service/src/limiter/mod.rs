@@ -12,7 +12,7 @@ mod bucket;
 mod settings;
 
 pub use bucket::{Clock, Monotonic};
-pub use settings::{Clamp, Limits, PER_RUN_DEFAULT_MB, VARS};
+pub use settings::{Budget, Clamp, Limits, PER_RUN_DEFAULT_MB, VARS};
 
 use std::collections::HashMap;
 use std::fmt;
@@ -70,6 +70,8 @@ struct State {
     per_key: HashMap<Arc<str>, u32>,
     buckets: HashMap<Arc<str>, Bucket>,
     swept: Duration,
+    /// Bytes of suspended sessions that hold no slot.
+    kept: u64,
 }
 
 impl Limiter {
@@ -104,24 +106,76 @@ impl Limiter {
     /// # Errors
     /// The first of the three that is missing.
     pub fn acquire(&self, key: &Arc<str>) -> Result<Slot, Shed> {
-        let shared = &self.0;
-        let mut state = shared.state.lock();
-        if state.in_flight >= shared.limits.max_concurrent {
+        let mut state = self.0.state.lock();
+        self.room(&state, key, 0)?;
+        self.token(&mut state, key)?;
+        Ok(self.take(&mut state, key))
+    }
+
+    /// A slot without a token, for the time an open session runs; `freed` bytes it was charged for ([`Limiter::keep`]) are
+    /// about to be given back.
+    ///
+    /// # Errors
+    /// Every slot of the daemon, or of the caller, is taken.
+    pub fn hold(&self, key: &Arc<str>, freed: u64) -> Result<Slot, Shed> {
+        let mut state = self.0.state.lock();
+        self.room(&state, key, freed)?;
+        Ok(self.take(&mut state, key))
+    }
+
+    /// A token without a slot: for a call in a session, which has its slot.
+    ///
+    /// # Errors
+    /// The caller's bucket holds no whole token.
+    pub fn charge(&self, key: &Arc<str>) -> Result<(), Shed> {
+        self.token(&mut self.0.state.lock(), key)
+    }
+
+    /// Charges what a suspended session without a slot still holds, as measured. It is there already, so this is never
+    /// refused; runs that no longer fit beside it are.
+    pub fn keep(&self, bytes: u64) -> Kept {
+        let mut state = self.0.state.lock();
+        state.kept = state.kept.saturating_add(bytes);
+        Kept {
+            limiter: self.clone(),
+            bytes,
+        }
+    }
+
+    fn room(&self, state: &State, key: &Arc<str>, freed: u64) -> Result<(), Shed> {
+        let limits = &self.0.limits;
+        if state.in_flight >= limits.max_concurrent {
             return Err(Shed::AtCapacity);
         }
-        let cap = shared.limits.per_key_concurrent;
+        if let Some(budget) = limits.memory
+            && (u64::from(state.in_flight) + 1)
+                .saturating_mul(budget.per_run)
+                .saturating_add(state.kept.saturating_sub(freed))
+                > budget.bytes
+        {
+            return Err(Shed::AtCapacity);
+        }
+        let cap = limits.per_key_concurrent;
         if cap > 0 && state.per_key.get(key).is_some_and(|held| *held >= cap) {
             return Err(Shed::PerKey);
         }
-        if let Some(rate) = shared.rate {
-            state.take_token(rate, key, shared.clock.now())?;
+        Ok(())
+    }
+
+    fn token(&self, state: &mut State, key: &Arc<str>) -> Result<(), Shed> {
+        match self.0.rate {
+            Some(rate) => state.take_token(rate, key, self.0.clock.now()),
+            None => Ok(()),
         }
+    }
+
+    fn take(&self, state: &mut State, key: &Arc<str>) -> Slot {
         state.in_flight += 1;
         *state.per_key.entry(Arc::clone(key)).or_insert(0) += 1;
-        Ok(Slot {
-            limiter: Self(Arc::clone(shared)),
+        Slot {
+            limiter: self.clone(),
             key: Arc::clone(key),
-        })
+        }
     }
 
     /// The refusal a shed call is answered with. It names the caller's own limit and nobody else's use.
@@ -189,6 +243,27 @@ impl State {
 pub struct Slot {
     limiter: Limiter,
     key: Arc<str>,
+}
+
+/// Memory of a suspended session, charged until this is dropped.
+#[derive(Debug)]
+pub struct Kept {
+    limiter: Limiter,
+    bytes: u64,
+}
+
+impl Kept {
+    /// What is charged.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let mut state = self.limiter.0.state.lock();
+        state.kept = state.kept.saturating_sub(self.bytes);
+    }
 }
 
 impl Drop for Slot {

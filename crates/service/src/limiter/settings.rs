@@ -64,6 +64,17 @@ pub struct Limits {
     pub rate_per_min: u64,
     /// Bucket capacity; equal to the rate when the operator set none.
     pub rate_burst: u64,
+    /// What suspended sessions are charged against; `None` = no budget.
+    pub memory: Option<Budget>,
+}
+
+/// The memory runs and suspended sessions may hold together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes, less what waits ready.
+    pub bytes: u64,
+    /// What one run is counted as, in bytes.
+    pub per_run: u64,
 }
 
 /// The runs in flight were lowered to fit the memory budget; an operator is told.
@@ -98,6 +109,7 @@ impl Limits {
         let per_run_mb = if memory_mb == 0 { PER_RUN_DEFAULT_MB } else { memory_mb };
         let mut max_concurrent = requested;
         let mut clamp = None;
+        let mut memory = None;
         if on_host && total_mb > 0 {
             let fit = (total_mb / per_run_mb).saturating_sub(pooled);
             if fit == 0 {
@@ -113,6 +125,11 @@ impl Limits {
                 let fix = format!("set it to at least {least}, lower {lower}, or unset it (no budget)");
                 return Err(TOTAL_MEMORY_MB.unusable(total_mb, problem, fix));
             }
+            let mib = |mb: u64| mb.saturating_mul(1 << 20);
+            memory = Some(Budget {
+                bytes: mib(total_mb.saturating_sub(pooled.saturating_mul(per_run_mb))),
+                per_run: mib(per_run_mb),
+            });
             if fit < u64::from(requested) {
                 max_concurrent = narrow(&TOTAL_MEMORY_MB, fit)?;
                 clamp = Some(Clamp {
@@ -153,6 +170,7 @@ impl Limits {
                 per_key_concurrent,
                 rate_per_min,
                 rate_burst,
+                memory,
             },
             clamp,
         ))

@@ -30,6 +30,7 @@ fn limits(max_concurrent: u32, per_key_concurrent: u32, rate_per_min: u64, rate_
         per_key_concurrent,
         rate_per_min,
         rate_burst,
+        memory: None,
     }
 }
 
@@ -340,4 +341,36 @@ fn sandboxes_that_wait_ready_are_charged_before_the_runs() {
         refused.contains("8 sandboxes that wait ready") && refused.contains("at least 2304"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_session_holds_a_slot_without_a_token_and_its_calls_pay_tokens_without_a_slot() {
+    let limiter = Limiter::new(limits(1, 0, 1, 1));
+    let key: Arc<str> = "alice".into();
+    let slot = limiter.hold(&key, 0).unwrap();
+    assert_eq!(limiter.hold(&key, 0).unwrap_err(), Shed::AtCapacity);
+    assert_eq!(limiter.charge(&key), Ok(()));
+    assert_eq!(limiter.charge(&key), Err(Shed::Rate));
+    drop(slot);
+    assert_eq!(limiter.in_flight(), 0);
+    drop(limiter.hold(&key, 0).unwrap());
+}
+
+#[test]
+fn what_suspended_sessions_hold_is_counted_against_the_memory_until_they_give_it_back() {
+    let mut two = limits(2, 0, 0, 0);
+    two.memory = Some(Budget {
+        bytes: 200,
+        per_run: 100,
+    });
+    let limiter = Limiter::new(two);
+    let key: Arc<str> = "alice".into();
+    let kept = limiter.keep(1);
+    let first = limiter.acquire(&key).unwrap();
+    assert_eq!(limiter.acquire(&key).unwrap_err(), Shed::AtCapacity);
+    // The session itself gives its byte back when it runs again.
+    drop(limiter.hold(&key, kept.bytes()).unwrap());
+    drop(kept);
+    drop(limiter.acquire(&key).unwrap());
+    drop(first);
 }

@@ -19,11 +19,11 @@ use std::time::Instant;
 use bytes::Bytes;
 use connectrpc::{ConnectRpcBody, ConnectRpcService};
 use http::{Response, request};
-use plimsoll_core::{Fault, Refusal, RunRequest, check_protocol};
+use plimsoll_core::{CloseRequest, Fault, OpenRequest, Refusal, RunError, RunRequest, SessionRunRequest};
 use plimsoll_sandbox::Received;
 use plimsoll_wire::http::{JSON, PROTO, Procedure, SCOPE_RUN};
 use plimsoll_wire::json::{JsonMessage, from_json, to_json};
-use plimsoll_wire::{ErrorAnswer, describe_response, from_binary, pb, to_binary};
+use plimsoll_wire::{ErrorAnswer, describe_with_sessions, from_binary, pb, to_binary};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::error::{before_handler, refused};
@@ -31,7 +31,7 @@ use self::error::{failed, internal};
 use self::grpc::GrpcDispatcher;
 use crate::auth::Principal;
 use crate::edge::DecodeSlot;
-use crate::handler::{CallContext, Handler};
+use crate::handler::{CallContext, Handler, SessionError};
 
 /// How a message is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +110,9 @@ pub(crate) struct Rpc {
 enum Decoded {
     Run(RunRequest),
     Describe,
-    /// One of the three session procedures; only the number of its protocol matters while sessions are off.
-    Session(u32),
+    Open(OpenRequest),
+    SessionRun(SessionRunRequest),
+    Close(CloseRequest),
 }
 
 impl Rpc {
@@ -162,50 +163,54 @@ async fn procedure(
 ) -> Result<Bytes, ErrorAnswer> {
     reached.set();
     drop(slot);
-    let received = Received::now();
-    let answered = if principal.allows(SCOPE_RUN) {
-        Ok(())
-    } else {
-        Err(scope_refusal())
+    if !principal.allows(SCOPE_RUN) {
+        let refusal = scope_refusal();
+        handler.refused(&refusal);
+        return Err(refused(&refusal));
+    }
+    let context = CallContext {
+        principal,
+        received: Received::now(),
+        deadline,
+        cancelled: CancellationToken::new(),
     };
-    let answered = answered.and_then(|()| match decoded {
-        Decoded::Session(protocol) => Err(session_refusal(protocol)),
-        Decoded::Describe | Decoded::Run(_) => Ok(decoded),
-    });
-    match answered {
-        Err(refusal) => {
-            handler.refused(&refusal);
-            Err(refused(&refusal))
+    let faulty = |error: RunError| failed(&error, &**handler);
+    match decoded {
+        Decoded::Describe => {
+            let terms = handler.session_terms();
+            Ok(encode(
+                codec,
+                &describe_with_sessions(&handler.describe(), terms.as_ref()),
+            ))
         }
-        Ok(Decoded::Run(request)) => {
-            let cancelled = CancellationToken::new();
-            let context = CallContext {
-                principal,
-                received,
-                deadline,
-                cancelled,
-            };
-            match handler.run(context, request).await {
-                Ok(answer) => Ok(encode(codec, &pb::RunResponse::from(answer))),
-                Err(error) => Err(failed(&error, &**handler)),
+        Decoded::Run(request) => {
+            let answer = handler.run(context, request).await.map_err(faulty)?;
+            Ok(encode(codec, &pb::RunResponse::from(answer)))
+        }
+        Decoded::Open(request) => {
+            let opened = handler.open_session(context, request).await.map_err(faulty)?;
+            Ok(encode(codec, &pb::OpenSessionResponse::from(opened)))
+        }
+        Decoded::SessionRun(request) => match handler.session_run(context, request).await {
+            Ok(answer) => Ok(encode(codec, &pb::SessionRunResponse::from(answer))),
+            Err(SessionError { error, unanswered }) => {
+                let answer = faulty(error);
+                Err(match unanswered {
+                    Some(record) => answer.with_unanswered(*record),
+                    None => answer,
+                })
             }
+        },
+        Decoded::Close(request) => {
+            let closed = handler.close_session(context, request).await.map_err(faulty)?;
+            Ok(encode(codec, &pb::CloseSessionResponse::from(closed)))
         }
-        Ok(_) => Ok(encode(codec, &describe_response(&handler.describe()))),
     }
 }
 
 /// The refusal of a caller whose token does not carry the scope.
 pub(crate) fn scope_refusal() -> Refusal {
     Refusal::permission("the caller's token does not carry the scope code:run; ask the operator for it")
-}
-
-fn session_refusal(protocol: u32) -> Refusal {
-    match check_protocol(protocol) {
-        Err(refusal) => refusal,
-        Ok(()) => {
-            Refusal::unsupported("this daemon keeps no sessions; use Run, or a daemon whose Describe states sessions")
-        }
-    }
 }
 
 fn decode(procedure: Procedure, codec: Codec, message: &[u8]) -> Result<Decoded, ErrorAnswer> {
@@ -215,9 +220,9 @@ fn decode(procedure: Procedure, codec: Codec, message: &[u8]) -> Result<Decoded,
             read::<pb::DescribeRequest>(codec, message)?;
             Decoded::Describe
         }
-        Procedure::OpenSession => Decoded::Session(read::<pb::OpenSessionRequest>(codec, message)?.protocol),
-        Procedure::SessionRun => Decoded::Session(read::<pb::SessionRunRequest>(codec, message)?.protocol),
-        Procedure::CloseSession => Decoded::Session(read::<pb::CloseSessionRequest>(codec, message)?.protocol),
+        Procedure::OpenSession => Decoded::Open(read::<pb::OpenSessionRequest>(codec, message)?.into()),
+        Procedure::SessionRun => Decoded::SessionRun(read::<pb::SessionRunRequest>(codec, message)?.into()),
+        Procedure::CloseSession => Decoded::Close(read::<pb::CloseSessionRequest>(codec, message)?.into()),
     })
 }
 

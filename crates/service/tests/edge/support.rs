@@ -288,6 +288,7 @@ impl Server {
             proven: Isolation::None,
             current: Isolation::None,
             log_write_errors: 0,
+            sessions: None,
         })
     }
 

@@ -1,14 +1,19 @@
 //! What a daemon states about itself.
 
 use plimsoll_core::limits::{MAX_TIMEOUT_MS, PROTOCOL};
-use plimsoll_core::{Evidence, PayloadEnvironment, Resources};
+use plimsoll_core::{Evidence, PayloadEnvironment, Resources, SessionTerms};
 
 use crate::pb;
 
-/// The answer to Describe: current evidence, one number served, nothing remembered.
+/// The answer to Describe where no sessions are kept: current evidence, one number served, nothing remembered.
 pub fn describe_response(evidence: &Evidence) -> pb::DescribeResponse {
+    describe_with_sessions(evidence, None)
+}
+
+/// The same where sessions are kept on these terms, as far as the provider can keep any.
+pub fn describe_with_sessions(evidence: &Evidence, terms: Option<&SessionTerms>) -> pb::DescribeResponse {
     let environments = &evidence.environments;
-    let sessions = evidence.sessions.as_ref();
+    let sessions = evidence.sessions.as_ref().zip(terms);
     pb::DescribeResponse {
         sandbox: evidence.provider.to_owned(),
         isolation: evidence.isolation.as_str().to_owned(),
@@ -24,11 +29,11 @@ pub fn describe_response(evidence: &Evidence) -> pb::DescribeResponse {
         resources: Some(resources(evidence.resources)).into(),
         policy: evidence.policy.clone(),
         supports_sessions: sessions.is_some(),
-        session_lifetime_ms: sessions.map_or(0, |sessions| sessions.lifetime_ms),
-        session_idle_timeout_ms: sessions.map_or(0, |sessions| sessions.idle_timeout_ms),
-        session_environment: sessions.map(|sessions| environment(&sessions.environment)).into(),
-        max_sessions_per_caller: sessions.map_or(0, |sessions| sessions.max_per_caller),
-        max_sessions_per_owner: sessions.map_or(0, |sessions| sessions.max_per_owner),
+        session_lifetime_ms: sessions.map_or(0, |(_, terms)| terms.lifetime_ms),
+        session_idle_timeout_ms: sessions.map_or(0, |(_, terms)| terms.idle_timeout_ms),
+        session_environment: sessions.map(|(kept, _)| environment(&kept.environment)).into(),
+        max_sessions_per_caller: sessions.map_or(0, |(_, terms)| terms.max_per_caller),
+        max_sessions_per_owner: sessions.map_or(0, |(_, terms)| terms.max_per_owner),
         ..pb::DescribeResponse::default()
     }
 }

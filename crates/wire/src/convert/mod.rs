@@ -5,8 +5,9 @@ mod answer;
 mod describe;
 mod record;
 mod request;
+mod session;
 
-pub use describe::describe_response;
+pub use describe::{describe_response, describe_with_sessions};
 
 use plimsoll_core::RunRequest;
 

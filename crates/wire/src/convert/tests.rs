@@ -1,6 +1,7 @@
 use plimsoll_core::{
-    Diagnostics, Evidence, JavaScriptResult, Limit, ModuleRun, Payload, PayloadEnvironment, ProjectFile,
-    ProjectOutcome, ProjectResult, ProjectRun, RunResult, SessionSupport, SoftwareRuleText, StepResult, Trap,
+    CellRun, CloseRequest, ClosedSession, Diagnostics, Evidence, JavaScriptResult, Limit, ModuleRun, OpenRequest,
+    OpenedSession, Payload, PayloadEnvironment, ProjectFile, ProjectOutcome, ProjectResult, ProjectRun, RunResult,
+    SessionEnd, SessionId, SessionRunRequest, SessionSupport, SessionTerms, SoftwareRuleText, StepResult, Trap,
 };
 use plimsoll_record::{Answer, RunRecord};
 
@@ -191,13 +192,18 @@ fn describe_states_current_evidence_and_nothing_that_is_off() {
     let mut evidence = Evidence::disabled();
     evidence.environments.javascript = Some(javascript.clone());
     evidence.sessions = Some(SessionSupport {
+        environment: javascript,
+        ..SessionSupport::default()
+    });
+    let off = describe_response(&evidence);
+    assert!(!off.supports_sessions && !off.session_environment.is_set());
+    let terms = SessionTerms {
         lifetime_ms: 1,
         idle_timeout_ms: 2,
-        environment: javascript,
         max_per_caller: 3,
         max_per_owner: 4,
-    });
-    let stated = describe_response(&evidence);
+    };
+    let stated = describe_with_sessions(&evidence, Some(&terms));
     assert_eq!(
         stated.javascript_environment.as_option().unwrap().max_timeout_ms,
         300_000
@@ -205,4 +211,65 @@ fn describe_states_current_evidence_and_nothing_that_is_off() {
     assert!(!stated.supports_project && !stated.project_environment.is_set());
     assert!(stated.supports_sessions && stated.session_environment.is_set());
     assert_eq!((stated.session_lifetime_ms, stated.max_sessions_per_owner), (1, 4));
+}
+
+#[test]
+fn session_messages_survive_both_ways_and_keep_their_numbers() {
+    let open = OpenRequest {
+        protocol: 4,
+        minimum_isolation: "kernel".into(),
+        trace_id: "t".into(),
+        lifetime_ms: 1,
+        idle_timeout_ms: 2,
+        software_rule: Some(SoftwareRuleText {
+            mode: "exact".into(),
+            identities: vec!["a".into()],
+        }),
+        languages: vec!["python".into()],
+        owner: "u".into(),
+    };
+    assert_eq!(OpenRequest::from(pb::OpenSessionRequest::from(open.clone())), open);
+    let opened = OpenedSession {
+        session_id: SessionId::new("s"),
+        session: "f".into(),
+        sandbox: "docker".into(),
+        isolation: "kernel".into(),
+        expires_unix_ms: 5,
+        idle_timeout_ms: 6,
+        software_identity: "a".into(),
+    };
+    assert_eq!(
+        OpenedSession::from(pb::OpenSessionResponse::from(opened.clone())),
+        opened
+    );
+    let cell = Payload::Cell(CellRun {
+        language: "python".into(),
+        code: "1".into(),
+        files: Vec::new(),
+    });
+    let call = SessionRunRequest {
+        session_id: SessionId::new("s"),
+        run: RunRequest::new(cell),
+    };
+    let wire = pb::SessionRunRequest::from(call.clone());
+    // A cell is member 12 here and member 13 of a run request.
+    assert!(to_binary(&wire).contains(&(12 << 3 | 2)), "{wire:?}");
+    assert_eq!(SessionRunRequest::from(wire), call);
+    let close = CloseRequest {
+        protocol: 4,
+        session_id: SessionId::new("s"),
+    };
+    assert_eq!(CloseRequest::from(pb::CloseSessionRequest::from(close.clone())), close);
+    let closed = ClosedSession {
+        session: "f".into(),
+        calls: 3,
+        last_record_sha256: "d".into(),
+        ended: SessionEnd::Replaced,
+    };
+    let wire = pb::CloseSessionResponse::from(closed.clone());
+    assert_eq!(
+        to_json(&wire),
+        br#"{"session":"f","calls":"3","lastRecordSha256":"d","ended":"SESSION_END_REPLACED"}"#
+    );
+    assert_eq!(ClosedSession::from(wire), closed);
 }

@@ -1,0 +1,304 @@
+//! Opening a session: a place, its capacity, what it replaces, its sandbox, its id.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use plimsoll_core::limits::DISPATCH_DEADLINE;
+use plimsoll_core::{
+    AdmittedOpen, AuthorizedOpen, Code, Fault, OpenedSession, Permit, Reason, Refusal, RunError, SessionEnd, SessionId,
+};
+use plimsoll_record::Fingerprint;
+use plimsoll_sandbox::{OpenContext, Received, SESSION_BOUND, Session};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::settings::millis;
+use super::table::{NewSession, NoPlace, Place, Replacing, TearDown, ended};
+use super::{Facts, Held, Keeper, Removal, Removed, Sandboxed};
+use crate::corridor::wanted;
+use crate::handler::CallContext;
+use crate::limiter::Shed;
+
+/// Random bytes of a session id.
+const ID_BYTES: usize = 16;
+
+/// A place in the table, given up when this is dropped.
+struct Reserved {
+    keeper: Keeper,
+    place: Option<Place>,
+}
+
+impl Keeper {
+    /// Opens a session for a caller whose request the evidence satisfies. Dropping the future gives the open up.
+    pub(crate) async fn open(&self, context: CallContext, open: AuthorizedOpen) -> Result<OpenedSession, RunError> {
+        let hung_up = context.cancelled.clone().drop_guard();
+        let answer = tokio::spawn(self.clone().open_to_end(context, open)).await;
+        hung_up.disarm();
+        answer.unwrap_or_else(|_| Err(Fault::internal("opening a session panicked").into()))
+    }
+
+    async fn open_to_end(self, context: CallContext, open: AuthorizedOpen) -> Result<OpenedSession, RunError> {
+        wanted(&context)?;
+        let caller = Arc::clone(context.principal.key());
+        let mut reserved = self.reserve(&caller, &open.request().owner)?;
+        let slot = self.admit_open(&caller, &reserved)?;
+        let began = Instant::now();
+        let opened = self.open_admitted(&context, open, slot, &mut reserved).await;
+        match &opened {
+            Ok((opened, lifetime, languages)) => {
+                let line = self
+                    .0
+                    .books
+                    .log
+                    .info("session opened")
+                    .text("caller", &caller)
+                    .text("session", &opened.session)
+                    .text("sandbox", &opened.sandbox)
+                    .text("isolation", &opened.isolation)
+                    .uint("lifetime_ms", millis(*lifetime))
+                    .uint("idle_timeout_ms", opened.idle_timeout_ms)
+                    .count(
+                        "duration_ms",
+                        usize::try_from(began.elapsed().as_millis()).unwrap_or(usize::MAX),
+                    );
+                if languages.is_empty() {
+                    line.send();
+                } else {
+                    line.text("languages", &languages.join(",")).send();
+                }
+            }
+            Err(error) => self
+                .0
+                .books
+                .log
+                .warn("session open failed")
+                .text("caller", &caller)
+                .text("error", &error.to_string())
+                .send(),
+        }
+        opened.map(|(opened, ..)| opened)
+    }
+
+    async fn open_admitted(
+        &self,
+        context: &CallContext,
+        open: AuthorizedOpen,
+        slot: Permit,
+        reserved: &mut Reserved,
+    ) -> Result<(OpenedSession, Duration, Vec<String>), RunError> {
+        self.replace(reserved).await?;
+        let hinted = open.request().languages.clone();
+        let lifetime = self.0.settings.lifetime_of(open.request().lifetime_ms);
+        let idle = self.0.settings.idle_of(open.request().idle_timeout_ms);
+        let open = open.admit(lifetime, slot.clone());
+        let session = self.open_sandbox(context, &open).await?;
+        if let Err(refusal) = wanted(context).and_then(|()| open.recheck(session.evidence())) {
+            discard(&session).await;
+            return Err(refusal.into());
+        }
+        let Some(id) = new_id() else {
+            discard(&session).await;
+            return Err(Fault::internal("no session id could be made: the system gives no random bytes").into());
+        };
+        let fingerprint = Fingerprint::of(id.reveal());
+        let stated = session.evidence();
+        let answer = OpenedSession {
+            session: fingerprint.as_str().to_owned(),
+            sandbox: stated.provider.to_owned(),
+            isolation: stated.isolation.as_str().to_owned(),
+            expires_unix_ms: Received::now().unix_ms().saturating_add(millis(lifetime).into()),
+            idle_timeout_ms: millis(idle),
+            software_identity: stated.support.environment.software_identity.clone(),
+            session_id: id,
+        };
+        let cut = CancellationToken::new();
+        let facts = Facts {
+            caller: Arc::clone(context.principal.key()),
+            rule: open.rule().clone(),
+            evidence: stated.clone(),
+            cut: cut.clone(),
+            removal: watch::Sender::new(Removal::Pending),
+        };
+        let new = NewSession {
+            session: fingerprint.clone(),
+            facts: Arc::new(facts),
+            sandbox: Arc::new(Sandboxed {
+                session: Arc::clone(&session),
+                held: Mutex::new(Held::Slot(slot)),
+            }),
+            now: self.now(),
+            lifetime,
+            idle,
+        };
+        if reserved.register(new).is_err() {
+            discard(&session).await;
+            return Err(Refusal::capacity("the daemon is stopping; open the session on another one").into());
+        }
+        tokio::spawn(self.clone().watch(fingerprint, session, cut));
+        self.tick();
+        Ok((answer, lifetime, hinted))
+    }
+
+    async fn open_sandbox(&self, context: &CallContext, open: &AdmittedOpen) -> Result<Arc<dyn Session>, RunError> {
+        let sandbox = &self.0.sandbox;
+        let Some(sessions) = sandbox.sessions() else {
+            return Err(Refusal::unsupported("the provider keeps no sessions").into());
+        };
+        let bound = Instant::now() + DISPATCH_DEADLINE;
+        let deadline = context.deadline.map_or(bound, |own| own.min(bound));
+        let surroundings = OpenContext {
+            deadline,
+            cancelled: context.cancelled.clone(),
+            disk_bytes: self.0.settings.disk_bytes(&sandbox.evidence()),
+        };
+        tokio::select! {
+            biased;
+            opened = sessions.open(open, surroundings) => opened,
+            () = context.cancelled.cancelled() => Err(given_up(Code::Canceled).into()),
+            () = tokio::time::sleep_until(deadline.into()) => Err(given_up(Code::DeadlineExceeded).into()),
+        }
+    }
+
+    fn reserve(&self, caller: &Arc<str>, owner: &str) -> Result<Reserved, Refusal> {
+        let place = self.0.state.lock().table.reserve(caller, owner);
+        let settings = &self.0.settings;
+        place
+            .map(|place| Reserved {
+                keeper: self.clone(),
+                place: Some(place),
+            })
+            .map_err(|none| {
+                Refusal::capacity(match none {
+                    NoPlace::Total => "all sessions this daemon keeps are in use; retry later or use another daemon".to_owned(),
+                    NoPlace::PerCaller => format!(
+                        "this caller already has {} sessions, its limit; close one",
+                        settings.max_per_caller
+                    ),
+                    NoPlace::OwnerBusy => format!(
+                        "this owner already has {} sessions, its limit, and all of them are busy; retry later or close one",
+                        settings.max_per_owner
+                    ),
+                    NoPlace::Draining => "the daemon is stopping; open the session on another one".to_owned(),
+                })
+            })
+    }
+
+    /// A slot and a token, or a token and the slot of the first session that is replaced.
+    fn admit_open(&self, caller: &Arc<str>, reserved: &Reserved) -> Result<Permit, Refusal> {
+        let taken_over = reserved.first_replaced().and_then(|sandbox| sandbox.slot());
+        let limiter = &self.0.limiter;
+        match taken_over {
+            Some(slot) => limiter.charge(caller).map(|()| slot),
+            None => limiter.acquire(caller).map(Permit::new),
+        }
+        .map_err(|shed| self.shed(shed))
+    }
+
+    pub(super) fn shed(&self, shed: Shed) -> Refusal {
+        self.0.books.metrics.shed(shed);
+        self.0.limiter.refusal(shed)
+    }
+
+    /// Closes what the place replaces, and waits for those sandboxes to be gone.
+    async fn replace(&self, reserved: &mut Reserved) -> Result<(), Refusal> {
+        while let Some((facts, down)) = reserved.next_replaced() {
+            let session = down.session.clone();
+            if let Some(own) = down.sandbox.session.ended() {
+                self.0.state.lock().table.ended_earlier(&down, own);
+            }
+            match self.remove_or_reopen(down).await {
+                Removed::Gone => self
+                    .0
+                    .books
+                    .log
+                    .info("session replaced")
+                    .text("caller", &facts.caller)
+                    .text("session", session.as_str())
+                    .send(),
+                Removed::Reopened | Removed::StillGoing => {
+                    return Err(Refusal::capacity(
+                        "a session of this owner that should make room could not be closed; retry later",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the table when the sandbox ends by itself.
+    async fn watch(self, fingerprint: Fingerprint, session: Arc<dyn Session>, cut: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = cut.cancelled() => {}
+            end = session.lost() => self.end(&fingerprint, end),
+        }
+    }
+}
+
+impl Reserved {
+    fn first_replaced(&self) -> Option<Arc<Sandboxed>> {
+        let state = self.keeper.0.state.lock();
+        state.table.first_replaced(self.place.as_ref()?).cloned()
+    }
+
+    fn next_replaced(&mut self) -> Option<(Arc<Facts>, TearDown<Arc<Sandboxed>>)> {
+        let next = self.keeper.0.state.lock().table.replace(self.place.as_mut()?);
+        let Replacing { facts, down, effects } = next?;
+        self.keeper.apply(effects);
+        Some((facts, down))
+    }
+
+    /// Puts the session into the table; the place is used up either way.
+    fn register(&mut self, new: NewSession<Facts, Arc<Sandboxed>>) -> Result<(), ()> {
+        let place = self.place.take().ok_or(())?;
+        let registered = self.keeper.0.state.lock().table.opened(place, new);
+        self.keeper.0.less.notify_waiters();
+        self.keeper.apply(registered.map_err(drop)?);
+        Ok(())
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            let effects = self.keeper.0.state.lock().table.abandon(place);
+            self.keeper.apply(effects);
+            self.keeper.0.less.notify_waiters();
+        }
+    }
+}
+
+/// Removes a sandbox that never became a session. What does not go is found by the provider's next look for orphans.
+async fn discard(session: &Arc<dyn Session>) {
+    let session = Arc::clone(session);
+    let closing = tokio::spawn(async move { session.close().await });
+    let _ = tokio::time::timeout(SESSION_BOUND, closing).await;
+}
+
+fn given_up(code: Code) -> Refusal {
+    Refusal::new(
+        code,
+        Reason::Capacity,
+        "the caller went away, or its deadline passed, before the session was open; nothing was kept",
+    )
+}
+
+fn new_id() -> Option<SessionId> {
+    use std::fmt::Write as _;
+
+    let mut bytes = [0u8; ID_BYTES];
+    getrandom::fill(&mut bytes).ok()?;
+    let mut text = String::with_capacity(2 * ID_BYTES);
+    for byte in bytes {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    Some(SessionId::new(text))
+}
+
+/// The refusal of whoever names a session that is not there, or not its own; the two cannot be told apart.
+pub(super) fn not_found() -> Refusal {
+    Refusal::new(Code::NotFound, Reason::Request, super::table::NO_SESSION)
+        .with_session_end(ended(SessionEnd::NotFound, super::table::NO_SESSION))
+}

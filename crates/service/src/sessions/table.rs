@@ -1,0 +1,570 @@
+//! The session table: every rule about places, turns, idleness and ends, as a state machine without clock, task or wall.
+//!
+//! ```text
+//!  reserve ─► Place ── opened ─► Open ──────── end / close / replace ────────► Ending ── gone ─► Ended ── 10 min ─► forgotten
+//!     │         │                 │  ▲                                           │
+//!     │      abandon        ask ──┘  └── release                            reopen (a victim that would not close)
+//!  refused
+//! ```
+//!
+//! The sandbox of a session (`S`) is reachable only through an open session's turn, and leaves the table for good when its
+//! teardown begins, which happens once and never while a call holds the turn. A closed session therefore has nothing left
+//! to run in. Time is a duration since whatever moment the caller counts from; it must not go back.
+
+mod ends;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{SessionEnd, SessionEnded};
+use plimsoll_record::{Chain, ChainBreak, Fingerprint, RunRecord};
+
+/// How long the end of a session is remembered for whoever closes it.
+pub(crate) const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// How long a session nobody has named yet is kept when it would never be suspended.
+pub(crate) const UNCLAIMED: Duration = Duration::from_secs(300);
+
+/// How many sessions may be kept; 0 in the last two sets no cap of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caps {
+    pub(crate) total: u32,
+    pub(crate) per_caller: u32,
+    pub(crate) per_owner: u32,
+}
+
+/// Why no place was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum NoPlace {
+    Total,
+    PerCaller,
+    /// Every session of the owner that could make room is busy.
+    OwnerBusy,
+    Draining,
+}
+
+/// A place kept for an open that is under way, with the turns of the sessions it will replace.
+#[derive(Debug)]
+pub(crate) struct Place {
+    number: u64,
+    victims: Vec<Turn>,
+}
+
+/// A session's turn. There is at most one, and whoever has it gives it back to the table.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    session: Fingerprint,
+    number: u64,
+}
+
+/// Somebody's place in front of a session whose turn is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
+
+/// What asking for a turn came to.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Now(Turn),
+    /// The one that may wait. It is told by [`Woken`].
+    Wait(Ticket),
+    /// One runs and one waits.
+    Busy,
+    /// There is no turn any more.
+    Ended(SessionEnded),
+}
+
+/// A waiter's news: its turn, or that there will be none.
+#[derive(Debug)]
+pub(crate) struct Woken {
+    pub(crate) ticket: Ticket,
+    pub(crate) news: Result<Turn, SessionEnded>,
+}
+
+/// How a turn was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// A call that may have run.
+    Ran,
+    /// A marked refusal, or nothing at all: no use of the session.
+    Nothing,
+}
+
+/// A sandbox on its way out. It was taken out of the table and is to be closed, then reported with [`Table::gone`].
+#[derive(Debug)]
+pub(crate) struct TearDown<S> {
+    pub(crate) session: Fingerprint,
+    pub(crate) sandbox: S,
+    /// Lets this teardown and no other report, or take back, the end of the session.
+    number: u64,
+}
+
+/// What follows from an operation, for whoever drives the table.
+#[derive(Debug)]
+pub(crate) enum Effect<S> {
+    Wake(Woken),
+    TearDown(TearDown<S>),
+    /// The call that holds the turn is to be cut short.
+    Cut(Fingerprint),
+    /// Suspend, then [`Table::suspended`] and release.
+    Suspend(Turn),
+    /// Nobody ever named it: close it, or [`Table::reopen`].
+    Unclaimed(Turn),
+}
+
+/// What a caller who closes a session is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) session: Fingerprint,
+    pub(crate) calls: u64,
+    pub(crate) last_sha256: String,
+    pub(crate) ended: SessionEnded,
+}
+
+/// A session that makes room: what is known of it, its sandbox, and what else follows.
+#[derive(Debug)]
+pub(crate) struct Replacing<F, S> {
+    pub(crate) facts: Arc<F>,
+    pub(crate) down: TearDown<S>,
+    pub(crate) effects: Vec<Effect<S>>,
+}
+
+/// What is registered when a session has been opened.
+#[derive(Debug)]
+pub(crate) struct NewSession<F, S> {
+    pub(crate) session: Fingerprint,
+    pub(crate) facts: Arc<F>,
+    pub(crate) sandbox: S,
+    pub(crate) now: Duration,
+    pub(crate) lifetime: Duration,
+    /// Zero never suspends.
+    pub(crate) idle: Duration,
+}
+
+/// How many sessions are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    pub(crate) opening: u64,
+    pub(crate) running: u64,
+    pub(crate) suspended: u64,
+    pub(crate) ending: u64,
+}
+
+/// Every session of one daemon.
+#[derive(Debug)]
+pub(crate) struct Table<F, S> {
+    caps: Caps,
+    next: u64,
+    draining: bool,
+    opening: HashMap<u64, Whose>,
+    sessions: HashMap<Fingerprint, Entry<F, S>>,
+}
+
+/// Who opened a session, and for which of its end users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Whose {
+    caller: Arc<str>,
+    owner: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Entry<F, S> {
+    whose: Whose,
+    facts: Arc<F>,
+    stage: Stage<S>,
+    holder: Option<Holder>,
+    waiter: Option<Ticket>,
+    claimed: bool,
+    suspended: bool,
+    chain: Chain,
+    used: Duration,
+    idle: Duration,
+    /// When it is next looked at for idleness; never while suspended.
+    idle_at: Option<Duration>,
+    expires: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Holder {
+    number: u64,
+    /// Held for an open that will replace the session.
+    replaced: bool,
+}
+
+#[derive(Debug)]
+enum Stage<S> {
+    Open(S),
+    /// Ended; the sandbox waits for the turn to come back.
+    Cut(S, SessionEnded),
+    /// The sandbox is being removed under this number.
+    Ending(u64, SessionEnded),
+    Ended {
+        ended: SessionEnded,
+        since: Duration,
+        /// Its caller has been told, so it is unknown to calls.
+        collected: bool,
+    },
+}
+
+impl<S> Stage<S> {
+    /// Whether the session is open, or may be again because its end can still be undone.
+    fn may_live(&self) -> bool {
+        match self {
+            Self::Open(_) => true,
+            Self::Ending(_, end) => end.end == SessionEnd::Unclaimed,
+            Self::Cut(..) | Self::Ended { .. } => false,
+        }
+    }
+
+    fn ended(&self) -> Option<&SessionEnded> {
+        match self {
+            Self::Open(_) => None,
+            Self::Cut(_, ended) | Self::Ending(_, ended) | Self::Ended { ended, .. } => Some(ended),
+        }
+    }
+}
+
+impl<F, S> Table<F, S> {
+    pub(crate) fn new(caps: Caps) -> Self {
+        Self {
+            caps,
+            next: 0,
+            draining: false,
+            opening: HashMap::new(),
+            sessions: HashMap::new(),
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// A place for one more session. At the owner's cap its least recently used free sessions make room; their turns come with
+    /// the place, so nothing runs in them until they are closed or given back.
+    pub(crate) fn reserve(&mut self, caller: &Arc<str>, owner: &str) -> Result<Place, NoPlace> {
+        if self.draining {
+            return Err(NoPlace::Draining);
+        }
+        let whose = Whose {
+            caller: Arc::clone(caller),
+            owner: owner.into(),
+        };
+        let victims = self.victims(&whose)?;
+        if victims.is_empty() {
+            self.room(&whose)?;
+        }
+        let victims = victims.into_iter().filter_map(|one| self.hold(&one, true)).collect();
+        let number = self.number();
+        self.opening.insert(number, whose);
+        Ok(Place { number, victims })
+    }
+
+    /// Who must make room for one more session of this owner.
+    fn victims(&self, whose: &Whose) -> Result<Vec<Fingerprint>, NoPlace> {
+        let cap = self.caps.per_owner as usize;
+        if cap == 0 || whose.owner.is_empty() {
+            return Ok(Vec::new());
+        }
+        let owned = || {
+            self.sessions.iter().filter(|(_, entry)| {
+                entry.whose == *whose && entry.stage.may_live() && !entry.holder.is_some_and(|one| one.replaced)
+            })
+        };
+        let opening = self.opening.values().filter(|one| *one == whose).count();
+        let needed = (owned().count() + opening + 1).saturating_sub(cap);
+        let is_free = |entry: &Entry<F, S>| entry.holder.is_none() && entry.stage.ended().is_none();
+        let mut free: Vec<_> = owned().filter(|(_, entry)| is_free(entry)).collect();
+        if free.len() < needed {
+            return Err(NoPlace::OwnerBusy);
+        }
+        free.sort_by(|(a, left), (b, right)| left.used.cmp(&right.used).then_with(|| a.as_str().cmp(b.as_str())));
+        Ok(free.into_iter().take(needed).map(|(one, _)| one.clone()).collect())
+    }
+
+    fn room(&self, whose: &Whose) -> Result<(), NoPlace> {
+        // A session counts until its sandbox is gone; one that is being replaced has given its place to the open.
+        let counted = |of: &dyn Fn(&Whose) -> bool| {
+            let kept = self.sessions.values().filter(|entry| {
+                !matches!(entry.stage, Stage::Ended { .. })
+                    && !entry.holder.is_some_and(|one| one.replaced)
+                    && of(&entry.whose)
+            });
+            kept.count() + self.opening.values().filter(|one| of(one)).count()
+        };
+        if counted(&|_| true) >= self.caps.total as usize {
+            return Err(NoPlace::Total);
+        }
+        let cap = self.caps.per_caller as usize;
+        if cap > 0 && counted(&|one| one.caller == whose.caller) >= cap {
+            return Err(NoPlace::PerCaller);
+        }
+        Ok(())
+    }
+
+    /// The sandbox of the first session this place will replace.
+    pub(crate) fn first_replaced(&self, place: &Place) -> Option<&S> {
+        self.sandbox(place.victims.first()?).ok()
+    }
+
+    /// Begins to close the next session the place replaces. One that ended by itself meanwhile keeps that end, and is waited
+    /// for like the others.
+    pub(crate) fn replace(&mut self, place: &mut Place) -> Option<Replacing<F, S>> {
+        while !place.victims.is_empty() {
+            let turn = place.victims.remove(0);
+            let facts = self.facts(&turn.session);
+            let end = ended(SessionEnd::Replaced, "a newer session of its owner took its place");
+            let (mut down, mut effects) = self.close(turn, end);
+            if down.is_none() {
+                let own = effects.pop();
+                if let Some(Effect::TearDown(own)) = own {
+                    down = Some(own);
+                }
+            }
+            if let (Some(down), Some(facts)) = (down, facts) {
+                return Some(Replacing { facts, down, effects });
+            }
+        }
+        None
+    }
+
+    /// The open came to nothing.
+    pub(crate) fn abandon(&mut self, place: Place) -> Vec<Effect<S>> {
+        self.opening.remove(&place.number);
+        place
+            .victims
+            .into_iter()
+            .flat_map(|turn| self.release(turn, Use::Nothing, Duration::ZERO))
+            .collect()
+    }
+
+    /// The open has succeeded. A table that drains takes nothing and gives the sandbox back.
+    pub(crate) fn opened(&mut self, place: Place, new: NewSession<F, S>) -> Result<Vec<Effect<S>>, S> {
+        let Some(whose) = self.opening.remove(&place.number) else {
+            return Err(new.sandbox);
+        };
+        let given_back = place
+            .victims
+            .into_iter()
+            .flat_map(|turn| self.release(turn, Use::Nothing, new.now))
+            .collect();
+        if self.draining || self.sessions.contains_key(&new.session) {
+            return Err(new.sandbox);
+        }
+        let window = if new.idle.is_zero() { UNCLAIMED } else { new.idle };
+        let entry = Entry {
+            whose,
+            facts: new.facts,
+            stage: Stage::Open(new.sandbox),
+            holder: None,
+            waiter: None,
+            claimed: false,
+            suspended: false,
+            chain: Chain::new(new.session.clone()),
+            used: new.now,
+            idle: new.idle,
+            idle_at: Some(new.now.saturating_add(window)),
+            expires: new.now.saturating_add(new.lifetime),
+        };
+        self.sessions.insert(new.session, entry);
+        Ok(given_back)
+    }
+
+    /// What is known of a session whoever may name it: its caller. Naming it claims it. `None` for everybody else, and for
+    /// whoever would run in a session that has been closed.
+    pub(crate) fn find(&mut self, session: &Fingerprint, caller: &str, to_close: bool) -> Option<Arc<F>> {
+        let entry = self.sessions.get_mut(session)?;
+        if *entry.whose.caller != *caller {
+            return None;
+        }
+        if !to_close && matches!(entry.stage, Stage::Ended { collected: true, .. }) {
+            return None;
+        }
+        entry.claimed = true;
+        Some(Arc::clone(&entry.facts))
+    }
+
+    /// Asks for the turn. One holds it and one may wait.
+    pub(crate) fn ask(&mut self, session: &Fingerprint) -> Option<Asked> {
+        let entry = self.sessions.get(session)?;
+        if let Some(ended) = entry.stage.ended() {
+            return Some(Asked::Ended(ended.clone()));
+        }
+        if entry.holder.is_none() {
+            return self.hold(session, false).map(Asked::Now);
+        }
+        if entry.waiter.is_some() {
+            return Some(Asked::Busy);
+        }
+        let ticket = Ticket(self.number());
+        self.sessions.get_mut(session)?.waiter = Some(ticket);
+        Some(Asked::Wait(ticket))
+    }
+
+    /// The waiter has gone. A turn it was given meanwhile comes back by [`Table::release`].
+    pub(crate) fn leave(&mut self, session: &Fingerprint, ticket: Ticket) {
+        if let Some(entry) = self.sessions.get_mut(session)
+            && entry.waiter == Some(ticket)
+        {
+            entry.waiter = None;
+        }
+    }
+
+    fn hold(&mut self, session: &Fingerprint, replaced: bool) -> Option<Turn> {
+        let number = self.number();
+        let entry = self.sessions.get_mut(session)?;
+        entry.holder = Some(Holder { number, replaced });
+        Some(Turn {
+            session: session.clone(),
+            number,
+        })
+    }
+
+    fn held(&self, turn: &Turn) -> Option<&Entry<F, S>> {
+        let entry = self.sessions.get(&turn.session)?;
+        (entry.holder?.number == turn.number).then_some(entry)
+    }
+
+    fn held_mut(&mut self, turn: &Turn) -> Option<&mut Entry<F, S>> {
+        let entry = self.sessions.get_mut(&turn.session)?;
+        (entry.holder?.number == turn.number).then_some(entry)
+    }
+
+    /// The sandbox, for whoever has the turn of a session that has not ended.
+    pub(crate) fn sandbox(&self, turn: &Turn) -> Result<&S, SessionEnded> {
+        let gone = || ended(SessionEnd::NotFound, NO_SESSION);
+        match &self.held(turn).ok_or_else(gone)?.stage {
+            Stage::Open(sandbox) => Ok(sandbox),
+            other => Err(other.ended().cloned().unwrap_or_else(gone)),
+        }
+    }
+
+    /// Whether the session is suspended, and must be resumed before anything runs.
+    pub(crate) fn is_suspended(&self, turn: &Turn) -> bool {
+        self.held(turn).is_some_and(|entry| entry.suspended)
+    }
+
+    /// Whoever has the turn has suspended the session, or resumed it.
+    pub(crate) fn set_suspended(&mut self, turn: &Turn, suspended: bool, now: Duration) {
+        if let Some(entry) = self.held_mut(turn) {
+            entry.suspended = suspended;
+            entry.idle_at = if suspended { None } else { entry.idle_from(now) };
+        }
+    }
+
+    /// Suspending failed and the session lives: it is looked at again after another idle period.
+    pub(crate) fn put_off(&mut self, turn: &Turn, now: Duration) {
+        if let Some(entry) = self.held_mut(turn)
+            && !entry.suspended
+        {
+            entry.idle_at = Some(now.saturating_add(entry.window()));
+        }
+    }
+
+    /// Where the chain stands, for the record of the call that has the turn.
+    pub(crate) fn chain(&self, turn: &Turn) -> Option<&Chain> {
+        self.held(turn).map(|entry| &entry.chain)
+    }
+
+    /// The chain moves on by this call's record.
+    pub(crate) fn count(&mut self, turn: &Turn, record: &RunRecord) -> Result<(), ChainBreak> {
+        match self.held_mut(turn) {
+            Some(entry) => entry.chain.follow(record),
+            None => Err(ChainBreak::Session),
+        }
+    }
+
+    /// Gives the turn back: to the waiter if there is one, or to the teardown of a session that has ended meanwhile.
+    pub(crate) fn release(&mut self, turn: Turn, used: Use, now: Duration) -> Vec<Effect<S>> {
+        let number = self.number();
+        let Some(entry) = self.held_mut(&turn) else {
+            return Vec::new();
+        };
+        entry.holder = None;
+        if used == Use::Ran {
+            entry.used = entry.used.max(now);
+            if !entry.suspended {
+                entry.idle_at = entry.idle_from(now);
+            }
+        }
+        if entry.stage.ended().is_some() {
+            return self
+                .tear_down(&turn.session)
+                .map(Effect::TearDown)
+                .into_iter()
+                .collect();
+        }
+        match entry.waiter.take() {
+            None => Vec::new(),
+            Some(ticket) => {
+                entry.holder = Some(Holder {
+                    number,
+                    replaced: false,
+                });
+                let turn = Turn {
+                    session: turn.session,
+                    number,
+                };
+                vec![Effect::Wake(Woken { ticket, news: Ok(turn) })]
+            }
+        }
+    }
+}
+
+impl<F, S> Entry<F, S> {
+    /// How long after it was last looked at the session is looked at again.
+    fn window(&self) -> Duration {
+        if self.idle.is_zero() { UNCLAIMED } else { self.idle }
+    }
+
+    fn idle_from(&self, now: Duration) -> Option<Duration> {
+        match (self.idle.is_zero(), self.claimed) {
+            (true, true) => None,
+            (true, false) => Some(now.saturating_add(UNCLAIMED)),
+            (false, _) => Some(now.saturating_add(self.idle)),
+        }
+    }
+
+    fn due(&self) -> Option<Duration> {
+        match &self.stage {
+            Stage::Open(_) => Some(self.idle_at.map_or(self.expires, |idle| idle.min(self.expires))),
+            Stage::Ended { since, .. } => Some(since.saturating_add(REMEMBERED)),
+            Stage::Cut(..) | Stage::Ending(..) => None,
+        }
+    }
+
+    /// Whoever waits is told of the end instead.
+    fn turn_away<T>(&mut self, end: &SessionEnded) -> Option<Effect<T>> {
+        self.waiter.take().map(|ticket| {
+            Effect::Wake(Woken {
+                ticket,
+                news: Err(end.clone()),
+            })
+        })
+    }
+}
+
+impl Turn {
+    /// Whose turn it is.
+    pub(crate) const fn session(&self) -> &Fingerprint {
+        &self.session
+    }
+}
+
+fn shutdown() -> SessionEnded {
+    ended(SessionEnd::Shutdown, "the daemon stopped")
+}
+
+/// The one text for a session that is not there, or not this caller's.
+pub(crate) const NO_SESSION: &str = "no such session for this caller";
+
+/// An end in our own words.
+pub(crate) fn ended(end: SessionEnd, detail: &str) -> SessionEnded {
+    SessionEnded {
+        end,
+        detail: detail.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

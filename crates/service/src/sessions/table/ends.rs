@@ -1,0 +1,246 @@
+//! How sessions end, and what time decides: lifetimes, idleness, and what is forgotten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_core::{SessionEnd, SessionEnded};
+use plimsoll_record::Fingerprint;
+
+use super::{Census, Effect, Entry, Stage, Summary, Table, TearDown, Turn, ended, shutdown};
+
+impl<F, S> Table<F, S> {
+    /// Ends a session whatever it is doing: its lifetime, the daemon's end, or its sandbox's own. The first end wins. A call
+    /// that has the turn is cut short and gives it back; only then is the sandbox removed.
+    pub(crate) fn end(&mut self, session: &Fingerprint, end: SessionEnded) -> Vec<Effect<S>> {
+        let Some(entry) = self.sessions.get_mut(session) else {
+            return Vec::new();
+        };
+        let mut effects = Vec::new();
+        entry.stage = match std::mem::replace(&mut entry.stage, Stage::Ending(0, end.clone())) {
+            Stage::Open(sandbox) => {
+                effects.extend(entry.turn_away(&end));
+                Stage::Cut(sandbox, end)
+            }
+            ended => {
+                entry.stage = ended;
+                return Vec::new();
+            }
+        };
+        if entry.holder.is_some() {
+            effects.push(Effect::Cut(session.clone()));
+        } else {
+            effects.extend(self.tear_down(session).map(Effect::TearDown));
+        }
+        effects
+    }
+
+    /// Whoever has the turn ends the session. `None` when it ended by itself first; that end stays and its teardown is among
+    /// the effects.
+    pub(crate) fn close(&mut self, turn: Turn, end: SessionEnded) -> (Option<TearDown<S>>, Vec<Effect<S>>) {
+        let Some(entry) = self.held_mut(&turn) else {
+            return (None, Vec::new());
+        };
+        entry.holder = None;
+        let Turn { session, .. } = turn;
+        if entry.stage.ended().is_some() {
+            let effects = self.tear_down(&session).map(Effect::TearDown);
+            return (None, effects.into_iter().collect());
+        }
+        let mut down = None;
+        let mut effects = Vec::new();
+        for effect in self.end(&session, end) {
+            match effect {
+                Effect::TearDown(one) => down = Some(one),
+                other => effects.push(other),
+            }
+        }
+        (down, effects)
+    }
+
+    pub(super) fn tear_down(&mut self, session: &Fingerprint) -> Option<TearDown<S>> {
+        let number = self.number();
+        let entry = self.sessions.get_mut(session)?;
+        let placeholder = Stage::Ending(number, ended(SessionEnd::Unknown, ""));
+        match std::mem::replace(&mut entry.stage, placeholder) {
+            Stage::Cut(sandbox, ended) => {
+                entry.stage = Stage::Ending(number, ended);
+                Some(TearDown {
+                    session: session.clone(),
+                    sandbox,
+                    number,
+                })
+            }
+            other => {
+                entry.stage = other;
+                None
+            }
+        }
+    }
+
+    /// The sandbox of a session that was to make room could not be removed, and is as alive as before: the session is open
+    /// again. In a table that drains it ends at once, by that.
+    ///
+    /// # Errors
+    /// The session ended for another reason, and that is not undone.
+    pub(crate) fn reopen(&mut self, down: TearDown<S>, now: Duration) -> Result<Vec<Effect<S>>, TearDown<S>> {
+        let Some(entry) = self.sessions.get_mut(&down.session) else {
+            return Err(down);
+        };
+        match &entry.stage {
+            Stage::Ending(number, end)
+                if *number == down.number && matches!(end.end, SessionEnd::Replaced | SessionEnd::Unclaimed) => {}
+            _ => return Err(down),
+        }
+        entry.stage = Stage::Open(down.sandbox);
+        entry.idle_at = (!entry.suspended).then(|| now.saturating_add(entry.window()));
+        if self.draining {
+            return Ok(self.end(&down.session, shutdown()));
+        }
+        Ok(Vec::new())
+    }
+
+    /// An end the provider found out by itself before ours took hold wins over ours.
+    pub(crate) fn ended_earlier(&mut self, down: &TearDown<S>, end: SessionEnded) {
+        if let Some(entry) = self.sessions.get_mut(&down.session)
+            && matches!(entry.stage, Stage::Ending(number, _) if number == down.number)
+        {
+            entry.stage = Stage::Ending(down.number, end);
+        }
+    }
+
+    /// The sandbox is gone and seen to be gone.
+    pub(crate) fn gone(&mut self, down: TearDown<S>, now: Duration) -> Option<(Summary, S)> {
+        let entry = self.sessions.get_mut(&down.session)?;
+        let Stage::Ending(number, ended) = &entry.stage else {
+            return None;
+        };
+        if *number != down.number {
+            return None;
+        }
+        entry.stage = Stage::Ended {
+            ended: ended.clone(),
+            since: now,
+            collected: false,
+        };
+        entry.idle_at = None;
+        let summary = self.summary(&down.session)?;
+        Some((summary, down.sandbox))
+    }
+
+    /// The summary of a session whose sandbox is gone.
+    pub(crate) fn summary(&self, session: &Fingerprint) -> Option<Summary> {
+        let entry = self.sessions.get(session)?;
+        let Stage::Ended { ended, .. } = &entry.stage else {
+            return None;
+        };
+        Some(Summary {
+            session: session.clone(),
+            calls: entry.chain.calls(),
+            last_sha256: entry.chain.last_sha256().to_owned(),
+            ended: ended.clone(),
+        })
+    }
+
+    /// The summary, for the caller who closes: from here on the session is unknown to calls, and remembered for whoever asks
+    /// again.
+    pub(crate) fn collect(&mut self, session: &Fingerprint) -> Option<Summary> {
+        let summary = self.summary(session)?;
+        if let Some(Entry {
+            stage: Stage::Ended { collected, .. },
+            ..
+        }) = self.sessions.get_mut(session)
+        {
+            *collected = true;
+        }
+        Some(summary)
+    }
+
+    /// What is known of a session.
+    pub(crate) fn facts(&self, session: &Fingerprint) -> Option<Arc<F>> {
+        self.sessions.get(session).map(|entry| Arc::clone(&entry.facts))
+    }
+
+    /// How the session ended, if it did.
+    pub(crate) fn ended(&self, session: &Fingerprint) -> Option<SessionEnded> {
+        self.sessions.get(session)?.stage.ended().cloned()
+    }
+
+    /// What is due: ends, suspensions, unclaimed sessions, and what is no longer remembered.
+    pub(crate) fn tick(&mut self, now: Duration) -> Vec<Effect<S>> {
+        let mut effects = Vec::new();
+        let due: Vec<_> = self
+            .sessions
+            .iter()
+            .filter(|(_, entry)| entry.due().is_some_and(|due| due <= now))
+            .map(|(one, _)| one.clone())
+            .collect();
+        for session in due {
+            let Some(entry) = self.sessions.get_mut(&session) else {
+                continue;
+            };
+            match &entry.stage {
+                Stage::Ended { .. } => {
+                    self.sessions.remove(&session);
+                }
+                Stage::Open(_) if entry.expires <= now => {
+                    effects.extend(self.end(&session, ended(SessionEnd::Expired, "its lifetime passed")));
+                }
+                Stage::Open(_) if entry.holder.is_some() => {
+                    entry.idle_at = Some(now.saturating_add(entry.window()));
+                }
+                Stage::Open(_) if entry.claimed && entry.idle.is_zero() => entry.idle_at = None,
+                Stage::Open(_) => {
+                    let claimed = entry.claimed;
+                    // Put off first: whatever becomes of it, it is not due again at once.
+                    entry.idle_at = Some(now.saturating_add(entry.window()));
+                    if let Some(turn) = self.hold(&session, false) {
+                        effects.push(if claimed {
+                            Effect::Suspend(turn)
+                        } else {
+                            Effect::Unclaimed(turn)
+                        });
+                    }
+                }
+                Stage::Cut(..) | Stage::Ending(..) => {}
+            }
+        }
+        effects
+    }
+
+    /// When something is due next.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.sessions.values().filter_map(Entry::due).min()
+    }
+
+    /// No more opens; every session ends.
+    pub(crate) fn drain(&mut self) -> Vec<Effect<S>> {
+        self.draining = true;
+        let all: Vec<_> = self.sessions.keys().cloned().collect();
+        all.iter().flat_map(|one| self.end(one, shutdown())).collect()
+    }
+
+    /// Whether nothing is left to wait for: no open under way and every sandbox gone.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.opening.is_empty()
+            && self
+                .sessions
+                .values()
+                .all(|entry| matches!(entry.stage, Stage::Ended { .. }))
+    }
+
+    pub(crate) fn census(&self) -> Census {
+        let mut census = Census {
+            opening: self.opening.len() as u64,
+            ..Census::default()
+        };
+        for entry in self.sessions.values() {
+            match &entry.stage {
+                Stage::Open(_) if entry.suspended => census.suspended += 1,
+                Stage::Open(_) => census.running += 1,
+                Stage::Cut(..) | Stage::Ending(..) => census.ending += 1,
+                Stage::Ended { .. } => {}
+            }
+        }
+        census
+    }
+}
