@@ -13,6 +13,11 @@
 PLIMSOLL_IMPORT("host_call")
 int64_t host_call(const void *request, size_t request_length, void *response, size_t capacity);
 
+/* One operation on the session's files: a size or 0, or a negative error number. What is read goes to `out` if it fits. */
+PLIMSOLL_IMPORT("files")
+int64_t host_files(int32_t operation, const void *path, size_t path_length, const void *data, size_t data_length, void *out,
+                   size_t capacity);
+
 #define RESPONSE_CAPACITY (4 * 1024 * 1024)
 
 PlimsollRun plimsoll_run;
@@ -220,6 +225,60 @@ static JSValue native_host_call(JSContext *ctx, JSValueConst self, int argc, JSV
     return result;
 }
 
+/* files(operation, path, data): `data` is bytes, or a second path. Bytes for the operations that read (0: a file, 4: a folder),
+ * a number otherwise; a negative number is an error. */
+static JSValue native_files(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    int32_t operation;
+    size_t path_length, data_length = 0;
+    const char *path, *text = NULL;
+    const void *data = NULL;
+    JSValue result = JS_EXCEPTION;
+    (void)self;
+    if (JS_ToInt32(ctx, &operation, argv[0]) || !(path = utf8_of(ctx, argv[1], &path_length)))
+        return JS_EXCEPTION;
+    if (argc > 2 && !JS_IsUndefined(argv[2])) {
+        if (JS_IsString(argv[2]))
+            data = text = utf8_of(ctx, argv[2], &data_length);
+        else
+            data = JS_GetUint8Array(ctx, &data_length, argv[2]);
+        if (!data)
+            goto done;
+    }
+    int64_t answer = host_files(operation, path, path_length, data, data_length, NULL, 0);
+    if (answer < 0 || (operation != 0 && operation != 4)) {
+        result = JS_NewInt64(ctx, answer);
+        goto done;
+    }
+    void *out = malloc(answer ? (size_t)answer : 1);
+    if (!out) {
+        result = JS_ThrowOutOfMemory(ctx);
+        goto done;
+    }
+    host_files(operation, path, path_length, NULL, 0, out, (size_t)answer);
+    result = JS_NewUint8ArrayCopy(ctx, out, (size_t)answer);
+    free(out);
+done:
+    if (text)
+        JS_FreeCString(ctx, text);
+    JS_FreeCString(ctx, path);
+    return result;
+}
+
+/* compile(text, name): evaluates a script under that file name. */
+static JSValue native_compile(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    size_t length;
+    (void)self;
+    (void)argc;
+    const char *text = JS_ToCStringLen(ctx, &length, argv[0]);
+    const char *name = text ? JS_ToCString(ctx, argv[1]) : NULL;
+    JSValue result = name ? JS_Eval(ctx, text, length, name, JS_EVAL_TYPE_GLOBAL) : JS_EXCEPTION;
+    JS_FreeCString(ctx, name);
+    JS_FreeCString(ctx, text);
+    return result;
+}
+
 static JSValue native_digest(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
 {
     uint8_t out[64];
@@ -248,6 +307,15 @@ static JSValue native_source(JSContext *ctx, JSValueConst self, int argc, JSValu
     (void)argv;
     const char *text = plimsoll_run.program;
     return text ? JS_NewStringLen(ctx, text, plimsoll_run.program_length) : JS_UNDEFINED;
+}
+
+/* File name of the cell that runs; undefined in a run. */
+static JSValue native_cell(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
+{
+    (void)self;
+    (void)argc;
+    (void)argv;
+    return plimsoll_run.cell > 0 ? JS_NewString(ctx, plimsoll_run.name) : JS_UNDEFINED;
 }
 
 static JSValue native_utf8_encode(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
@@ -332,8 +400,13 @@ static const JSCFunctionListEntry natives[] = {
     JS_CFUNC_MAGIC_DEF("setImport", 1, native_set_hook, HOOK_IMPORT),
     JS_CFUNC_MAGIC_DEF("setTick", 1, native_set_hook, HOOK_TICK),
     JS_CFUNC_DEF("hostCall", 1, native_host_call),
+    JS_CFUNC_DEF("files", 3, native_files),
+    JS_CFUNC_DEF("compile", 2, native_compile),
     JS_CFUNC_DEF("digest", 2, native_digest),
+    JS_CFUNC_MAGIC_DEF("setShow", 1, native_set_hook, HOOK_SHOW),
+    JS_CFUNC_MAGIC_DEF("setSweep", 1, native_set_hook, HOOK_SWEEP),
     JS_CFUNC_DEF("source", 0, native_source),
+    JS_CFUNC_DEF("cell", 0, native_cell),
     JS_CFUNC_DEF("utf8Encode", 1, native_utf8_encode),
     JS_CFUNC_DEF("utf8Decode", 2, native_utf8_decode),
 };

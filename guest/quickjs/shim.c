@@ -1,11 +1,13 @@
-/* The engine's only door: one export runs one program, three imports are all it can ask of the host.
+/* The engine's only door: one export runs one program, another one cell of a session after the other, and four imports are all
+ * they can ask of the host.
  *
  * Build time: `wizer-initialize` starts QuickJS, evaluates the image's JavaScript and ends; the memory it leaves behind is
- * the snapshot every run starts from. Run time: a fresh copy of that memory, one call of `run`, and the instance is gone,
- * so nothing here is ever freed on purpose.
+ * the snapshot every instance starts from. Run time: a fresh copy of that memory and one call of `run`, after which the instance
+ * is gone, so a run frees nothing on purpose; or calls of `cell`, which free what they take.
  */
 #include "shim.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +79,11 @@ static void report_uncaught(JSValue error, const char *origin, JSValueConst prom
     }
     JSValue arguments[] = { error, JS_NewString(context, origin), JS_DupValue(context, promise) };
     JSValue answer = JS_Call(context, plimsoll_hooks[HOOK_UNCAUGHT], JS_UNDEFINED, 3, (JSValueConst *)arguments);
+    if (JS_IsException(answer) && plimsoll_run.cell > 0) {
+        JS_FreeValue(context, JS_GetException(context));
+        print_bare(context, error);
+        answer = JS_UNDEFINED;
+    }
     if (JS_IsUndefined(answer)) {
         JS_FreeValue(context, arguments[0]);
         JS_FreeValue(context, arguments[1]);
@@ -442,16 +449,17 @@ static void run_preludes(void)
 static JSValue compile_program(const char *code, size_t length, bool *is_async)
 {
     int flags = JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_COMPILE_ONLY;
+    const char *name = plimsoll_run.name;
     *is_async = false;
     if (!strstr(code, "await"))
-        return JS_Eval(context, code, length, "main.js", flags);
-    JSValue awaiting = JS_Eval(context, code, length, "main.js", flags | JS_EVAL_FLAG_ASYNC);
+        return JS_Eval(context, code, length, name, flags);
+    JSValue awaiting = JS_Eval(context, code, length, name, flags | JS_EVAL_FLAG_ASYNC);
     if (plimsoll_program_awaits(awaiting)) {
         *is_async = true;
         return awaiting;
     }
     JSValue error = JS_IsException(awaiting) ? JS_GetException(context) : JS_UNDEFINED;
-    JSValue script = JS_Eval(context, code, length, "main.js", flags);
+    JSValue script = JS_Eval(context, code, length, name, flags);
     if (!JS_IsException(script)) {
         JS_FreeValue(context, awaiting);
         JS_FreeValue(context, error);
@@ -464,16 +472,47 @@ static JSValue compile_program(const char *code, size_t length, bool *is_async)
     return awaiting;
 }
 
-/* Runs one program to its end and returns its exit code. `code` comes from `alloc`. */
-EXPORT("run") int32_t run(char *code, size_t length, int64_t start, int64_t seed)
+/* Makes `code`, which comes from `alloc`, the text that runs from here on. */
+static void begin(char *code, size_t length, const char *name)
 {
-    plimsoll_run.running = true;
-    plimsoll_run.start_ms = start;
-    plimsoll_run.random_state = (uint64_t)seed;
     code[length] = '\0';
+    plimsoll_run.running = true;
+    plimsoll_run.name = name;
     plimsoll_run.program = code;
     plimsoll_run.program_length = length;
     JS_UpdateStackTop(runtime);
+}
+
+/* The promise of a program is asked for its state; its rejection is reported by who asks. */
+static void watch(JSValueConst promise)
+{
+    JS_PromiseMarkAsHandled(context, promise);
+    /* It may have been rejected before its first `await`. */
+    track_rejection(context, promise, JS_UNDEFINED, true, NULL);
+}
+
+/* Runs one macrotask; false if there was none and nothing else is left to do. */
+static bool next_task(void)
+{
+    if (JS_IsJobPending(runtime))
+        return true;
+    if (JS_IsUndefined(plimsoll_hooks[HOOK_IDLE]))
+        return false;
+    JSValue more = JS_Call(context, plimsoll_hooks[HOOK_IDLE], JS_UNDEFINED, 0, NULL);
+    if (JS_IsException(more)) {
+        report_uncaught(JS_GetException(context), "uncaughtException", JS_UNDEFINED);
+        return true;
+    }
+    /* The hook itself may leave jobs behind. */
+    return JS_ToBool(context, more) || JS_IsJobPending(runtime);
+}
+
+/* Runs one program to its end and returns its exit code. `code` comes from `alloc`. */
+EXPORT("run") int32_t run(char *code, size_t length, int64_t start, int64_t seed)
+{
+    plimsoll_run.start_ms = start;
+    plimsoll_run.random_state = (uint64_t)seed;
+    begin(code, length, "main.js");
     run_preludes();
 
     bool is_async;
@@ -488,12 +527,10 @@ EXPORT("run") int32_t run(char *code, size_t length, int64_t start, int64_t seed
         report_uncaught(JS_GetException(context), "uncaughtException", JS_UNDEFINED);
     } else if (is_async) {
         waiting = value;
-        JS_PromiseMarkAsHandled(context, waiting);
-        /* It may have been rejected before its first `await`; the loop below reports it. */
-        track_rejection(context, waiting, JS_UNDEFINED, true, NULL);
+        watch(waiting);
     }
 
-    for (;;) {
+    do {
         drain();
         if (!JS_IsUndefined(waiting) && JS_PromiseState(context, waiting) != JS_PROMISE_PENDING) {
             JSValue promise = waiting;
@@ -502,19 +539,7 @@ EXPORT("run") int32_t run(char *code, size_t length, int64_t start, int64_t seed
                 report_uncaught(JS_PromiseResult(context, promise), "uncaughtException", JS_UNDEFINED);
         }
         report_rejections();
-        if (JS_IsJobPending(runtime))
-            continue;
-        if (JS_IsUndefined(plimsoll_hooks[HOOK_IDLE]))
-            break;
-        JSValue more = JS_Call(context, plimsoll_hooks[HOOK_IDLE], JS_UNDEFINED, 0, NULL);
-        if (JS_IsException(more)) {
-            report_uncaught(JS_GetException(context), "uncaughtException", JS_UNDEFINED);
-            continue;
-        }
-        /* The hook itself may leave jobs behind. */
-        if (!JS_ToBool(context, more) && !JS_IsJobPending(runtime))
-            break;
-    }
+    } while (next_task());
 
     int32_t code_out = JS_IsUndefined(waiting) ? 0 : 13;
     if (!JS_IsUndefined(plimsoll_hooks[HOOK_EXIT])) {
@@ -526,4 +551,115 @@ EXPORT("run") int32_t run(char *code, size_t length, int64_t start, int64_t seed
         }
     }
     return code_out & 0xff;
+}
+
+/* --- cells --------------------------------------------------------------------------------------------------------- */
+
+/* How a cell ended: the answer of `cell`. */
+enum { CELL_RAN = 0, CELL_RAISED = 1, CELL_NEVER_SETTLED = 13 };
+
+static int32_t raised(const char *origin)
+{
+    report_uncaught(JS_GetException(context), origin, JS_UNDEFINED);
+    return CELL_RAISED;
+}
+
+/* Waits for a promise: everything queued runs until it has settled. `*promise` becomes what it was fulfilled with. */
+static int32_t settle(JSValue *promise)
+{
+    JSValue settled = *promise;
+    *promise = JS_UNDEFINED;
+    watch(settled);
+    while (JS_PromiseState(context, settled) == JS_PROMISE_PENDING) {
+        report_rejections();
+        if (!next_task()) {
+            static const char warning[] = "Warning: Detected unsettled top-level await";
+            print_error(warning, sizeof warning - 1);
+            JS_FreeValue(context, settled);
+            return CELL_NEVER_SETTLED;
+        }
+        drain();
+    }
+    bool rejected = JS_PromiseState(context, settled) == JS_PROMISE_REJECTED;
+    JSValue result = JS_PromiseResult(context, settled);
+    JS_FreeValue(context, settled);
+    if (rejected) {
+        JS_Throw(context, result);
+        return raised("cell");
+    }
+    *promise = result;
+    return CELL_RAN;
+}
+
+/* Keeps the cell's value under the name `_` and shows it. */
+static int32_t show(JSValue value)
+{
+    if (JS_IsUndefined(value))
+        return CELL_RAN;
+    JSValue global = JS_GetGlobalObject(context);
+    if (JS_SetPropertyStr(context, global, "_", JS_DupValue(context, value)) < 0)
+        JS_FreeValue(context, JS_GetException(context));
+    JS_FreeValue(context, global);
+    JSValue shown = JS_Call(context, plimsoll_hooks[HOOK_SHOW], JS_UNDEFINED, 1, (JSValueConst *)&value);
+    JS_FreeValue(context, value);
+    if (JS_IsException(shown))
+        return raised("cell");
+    JS_FreeValue(context, shown);
+    return CELL_RAN;
+}
+
+static int32_t evaluate_cell(const char *code, size_t length)
+{
+    bool is_async;
+    plimsoll_compiles_cell = true;
+    JSValue compiled = compile_program(code, length, &is_async);
+    plimsoll_compiles_cell = false;
+    if (JS_IsException(compiled))
+        return raised("syntaxError");
+    JSValue value = JS_EvalFunction(context, compiled);
+    if (JS_IsException(value))
+        return raised("cell");
+    drain();
+    if (is_async) {
+        /* The engine wraps the value of an async program, so that it may be a promise itself. */
+        int32_t ended = settle(&value);
+        if (ended != CELL_RAN)
+            return ended;
+        JSValue wrapped = value;
+        value = JS_GetPropertyStr(context, wrapped, "value");
+        JS_FreeValue(context, wrapped);
+        if (JS_IsException(value))
+            return raised("cell");
+    }
+    if ((int)JS_PromiseState(context, value) >= 0) {
+        int32_t ended = settle(&value);
+        if (ended != CELL_RAN)
+            return ended;
+    }
+    report_rejections();
+    return show(value);
+}
+
+/* Runs one cell: what it defines stays for the next, what it started and did not wait for ends with it. Clock and randomness
+ * begin with the first cell and go on. `code` comes from `alloc`, `number` counts from 1. */
+EXPORT("cell") int32_t cell(char *code, size_t length, uint32_t number, int64_t start, int64_t seed)
+{
+    static char name[32];
+    if (plimsoll_run.cell == 0) {
+        plimsoll_run.start_ms = start;
+        plimsoll_run.random_state = (uint64_t)seed;
+    }
+    plimsoll_run.cell = number;
+    snprintf(name, sizeof name, "cell%u.js", (unsigned)number);
+    begin(code, length, name);
+    int32_t ended = evaluate_cell(code, length);
+    drain();
+    report_rejections();
+    if (JS_IsException(JS_Call(context, plimsoll_hooks[HOOK_SWEEP], JS_UNDEFINED, 0, NULL)))
+        JS_FreeValue(context, JS_GetException(context));
+    plimsoll_run.program = NULL;
+    free(code);
+    if (!reserve)
+        reserve = malloc(RESERVE);
+    return ended;
 }

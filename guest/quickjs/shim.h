@@ -26,9 +26,11 @@ PLIMSOLL_IMPORT("write") void plimsoll_host_write(int32_t fd, const void *data, 
 /* Ends the run from any depth; no guest code runs after it. */
 PLIMSOLL_IMPORT("exit") _Noreturn void plimsoll_host_exit(int32_t code);
 
-/* The one run of this instance. */
+/* The one run of this instance, or its session. */
 typedef struct PlimsollRun {
     bool running; /* false while the image is built */
+    uint32_t cell; /* number of the cell that runs; 0 in a run */
+    const char *name; /* file name of the text being run */
     int64_t start_ms;
     int64_t elapsed_ms;
     uint64_t random_state;
@@ -39,7 +41,7 @@ typedef struct PlimsollRun {
 extern PlimsollRun plimsoll_run;
 
 /* The functions the JavaScript world hands to the run loop; JS_UNDEFINED where there is none. */
-enum { HOOK_IDLE, HOOK_UNCAUGHT, HOOK_EXIT, HOOK_IMPORT, HOOK_TICK, HOOK_COUNT };
+enum { HOOK_IDLE, HOOK_UNCAUGHT, HOOK_EXIT, HOOK_IMPORT, HOOK_TICK, HOOK_SHOW, HOOK_SWEEP, HOOK_COUNT };
 extern JSValue plimsoll_hooks[HOOK_COUNT];
 
 /* host.c: the natives of clock, randomness, output, hooks and host call, defined on `native`. */
@@ -55,6 +57,9 @@ void plimsoll_forbid_eval(JSContext *ctx);
 
 /* patches/zz-engine-program-awaits.patch: whether a compiled program awaits something outside the functions in it. */
 bool plimsoll_program_awaits(JSValueConst compiled);
+
+/* patches/zz-engine-top-level-names.patch: set while a cell is compiled; its top-level names can then be declared again. */
+extern bool plimsoll_compiles_cell;
 
 /* natives.c: further build-time natives of the JavaScript world, defined on `native`. */
 void plimsoll_add_natives(JSContext *ctx, JSValueConst native);

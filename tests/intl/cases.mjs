@@ -88,6 +88,14 @@ export function makeCases() {
   for (let i = 0; i < 200; i++) add('ListFormat', pick(LOCALES), { type: pick(['conjunction', 'disjunction', 'unit']), style: pick(['long', 'short', 'narrow']) }, random(5) ? 'format' : 'formatToParts', 'j:' + JSON.stringify(['a', 'b', 'c', 'd', 'e'].slice(0, random(6))));
   for (let i = 0; i < 400; i++) add('RelativeTimeFormat', pick(LOCALES), { numeric: pick(['always', 'auto']), style: pick(['long', 'short', 'narrow']) }, random(5) ? 'format' : 'formatToParts', 'n:' + pick([0, '-0', 1, -1, 2, -2, 3, -5, 1.5, -10.25, 1000, -123456]), 's:' + pick(['second', 'minutes', 'hour', 'day', 'days', 'week', 'month', 'quarter', 'year']));
   for (let i = 0; i < 800; i++) add('Collator', pick(['en-US', 'en-US', 'de-DE', 'fr-FR']), pick([{}, {}, {}, { numeric: true }, { sensitivity: 'base' }, { sensitivity: 'accent' }, { sensitivity: 'case' }, { caseFirst: 'upper' }, { ignorePunctuation: true }, { numeric: true, sensitivity: 'base' }]), 'compare', 's:' + pick(WORDS), 's:' + pick(WORDS));
+  // every locale: a zone beside a date, a weekday beside a time, hours across days; then names of zones that changed their time
+  const morning = 'd:1709190000000', next = 'd:1709276400000', ymd = { year: 'numeric', month: 'numeric', day: 'numeric' }, hm = { hour: 'numeric', minute: '2-digit' };
+  for (const l of new Set(LOCALES)) {
+    for (const timeZoneName of ['short', 'long', 'longOffset']) for (const o of [{}, ymd, { ...ymd, weekday: 'long', month: 'long' }, { weekday: 'short' }, { ...ymd, hour: 'numeric', minute: 'numeric', second: 'numeric' }]) add('DateTimeFormat', l, { ...o, timeZoneName, timeZone: 'UTC' }, 'format', morning);
+    for (const weekday of ['long', 'short', 'narrow']) for (const o of [{ hour: 'numeric' }, hm, { hour: '2-digit', minute: '2-digit' }, { ...hm, second: '2-digit' }, { ...hm, hour12: true }, { ...hm, timeZoneName: 'short' }]) add('DateTimeFormat', l, { weekday, ...o, timeZone: 'UTC' }, 'format', morning);
+    for (const o of [hm, { hour: '2-digit', minute: '2-digit' }, { ...hm, weekday: 'short' }]) add('DateTimeFormat', l, { ...o, timeZone: 'UTC' }, 'formatRange', morning, next);
+  }
+  for (const timeZone of ['Europe/London', 'Europe/Dublin', 'America/Adak', 'America/Anchorage', 'Africa/Bissau']) for (const timeZoneName of ['short', 'long']) for (const d of ['d:0', morning]) add('DateTimeFormat', 'en-US', { timeZone, timeZoneName }, 'format', d);
   return cases;
 }
 

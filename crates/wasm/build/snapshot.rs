@@ -54,6 +54,15 @@ pub(crate) fn snapshot(wasm: &[u8]) -> Result<Vec<u8>> {
         .and_then(|linker| {
             linker.func_wrap(
                 "plimsoll",
+                "files",
+                |_: i32, _: u32, _: u32, _: u32, _: u32, _: u32, _: u32| -> wasmtime::Result<i64> {
+                    Err(wasmtime::Error::msg("it asked for a file"))
+                },
+            )
+        })
+        .and_then(|linker| {
+            linker.func_wrap(
+                "plimsoll",
                 "host_call",
                 |_: u32, _: u32, _: u32, _: u32| -> wasmtime::Result<i64> {
                     Err(wasmtime::Error::msg("it made a host call"))

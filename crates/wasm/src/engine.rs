@@ -2,24 +2,26 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use wasmtime::{
-    Enabled, InstanceAllocationStrategy, Memory, ModuleExport, PoolingAllocationConfig, Store, Trap, TypedFunc,
-};
+use wasmtime::{Enabled, InstanceAllocationStrategy, PoolingAllocationConfig, Store, Trap};
 
 pub use crate::capture::Stream;
+pub use crate::files::{Files, MOST_FILES};
 pub use crate::guest::IMPORTS;
 pub use crate::host_call::{HostCalls, HostFuture, HostRequest, HostResponse, MAX_REQUEST};
+pub use crate::interpreter::{CellReport, Interpreter};
 pub use crate::smoke::SmokeFailure;
 
 use crate::bridges::Habit;
+use crate::calls::{Failure, classify, function, place};
 use crate::capture::Capture;
 use crate::guest::{self, Guest, PAGE, Stop};
 use crate::image_config::image_config;
+use crate::interpreter::Kept;
 use crate::loaded::{Image, Loaded};
 use crate::ticker::Ticker;
 
@@ -46,10 +48,10 @@ pub const EXIT_TRAP: i32 = 134;
 
 /// Stack for compiled code. The JavaScript stack is bounded by the linear stack long before this is used up (the deepest
 /// recursion measured takes a quarter of it), so overflowing it means something the bound does not see.
-const WASM_STACK: usize = 32 << 20;
+pub(crate) const WASM_STACK: usize = 32 << 20;
 
 /// Stack for host functions, on top of [`WASM_STACK`].
-const HOST_STACK: usize = 256 << 10;
+pub(crate) const HOST_STACK: usize = 256 << 10;
 
 /// Pages on top of the image's own that the smallest useful program needs: its text, its objects, the lines it prints.
 const HEADROOM_PAGES: u32 = 16;
@@ -99,6 +101,8 @@ pub struct RunSpec<'a> {
     pub preamble: String,
     /// Pages of 64 KiB this run may use, where that is less than the engine's own limit.
     pub memory_pages: Option<u32>,
+    /// The files the program finds and leaves; without them it has no file system.
+    pub files: Option<Files>,
     /// For the start-up proof: the run ends this long after its last output, and looks whether it is time at every check of
     /// its code instead of once a tick.
     pub(crate) after_output: Option<Duration>,
@@ -115,6 +119,7 @@ impl<'a> RunSpec<'a> {
             client: String::new(),
             preamble: String::new(),
             memory_pages: None,
+            files: None,
             after_output: None,
         }
     }
@@ -165,7 +170,7 @@ impl TrapKind {
         }
     }
 
-    fn of(trap: Trap) -> Self {
+    pub(crate) fn of(trap: Trap) -> Self {
         match trap {
             Trap::StackOverflow => Self::Stack,
             Trap::MemoryOutOfBounds | Trap::HeapMisaligned => Self::Memory,
@@ -232,6 +237,7 @@ pub struct Engine {
     pub(crate) ticker: Ticker,
     slots: Semaphore,
     habit: Habit,
+    kept: OnceLock<Arc<Kept>>,
 }
 
 impl Engine {
@@ -280,6 +286,7 @@ impl Engine {
             ticker,
             slots: Semaphore::new(config.slots as usize),
             habit: Habit::default(),
+            kept: OnceLock::new(),
         })
     }
 
@@ -329,6 +336,7 @@ impl Engine {
             every_check: false,
             cancel: spec.cancel,
             host: spec.host,
+            files: spec.files,
         };
         let loaded = self.image.current();
         let mut store = Store::new(loaded.module().engine(), guest);
@@ -368,6 +376,26 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// An interpreter that keeps what its cells define, in an instance of its own. It takes no slot: interpreters live beside the
+    /// pool of the runs and end when they are dropped.
+    ///
+    /// # Errors
+    /// No instance could be made.
+    pub async fn interpreter(&self) -> Result<Interpreter, RunError> {
+        let kept = if let Some(kept) = self.kept.get() {
+            kept
+        } else {
+            let made = Kept::new(&self.image, self.config).map_err(|error| RunError::Instance(error.to_string()))?;
+            let made = Arc::new(made);
+            made.learn().await?;
+            // Another caller may have been first; one is as good as the other.
+            self.kept.get_or_init(|| made)
+        };
+        Interpreter::start(Arc::clone(kept)).await
+    }
+}
+
 impl fmt::Debug for Engine {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -375,13 +403,6 @@ impl fmt::Debug for Engine {
             .field("config", &self.config)
             .finish_non_exhaustive()
     }
-}
-
-enum Failure {
-    /// Nothing of the program ran.
-    Instance(String),
-    /// The guest ended abnormally.
-    Guest(wasmtime::Error),
 }
 
 /// Instantiates, hands the program over and runs it.
@@ -392,13 +413,12 @@ async fn execute(
     before: [&str; 2],
     code: &str,
 ) -> Result<i32, Failure> {
-    let instance_failure = |error: wasmtime::Error| Failure::Instance(format!("{error:#}"));
     let instance = loaded.instance.instantiate_async(&mut *store).await.map_err(|error| {
         // A deadline may pass this early too, and is answered like any other.
         if error.is::<Stop>() {
             Failure::Guest(error)
         } else {
-            instance_failure(error)
+            Failure::instance(&error)
         }
     })?;
     let memory = instance
@@ -422,54 +442,6 @@ async fn execute(
     run.call_async(&mut *store, (at, length, CLOCK_START_MS, RANDOM_SEED))
         .await
         .map_err(Failure::Guest)
-}
-
-/// Puts a text into the guest's memory: where it lies, and its length.
-async fn place(
-    store: &mut Store<Guest>,
-    memory: Memory,
-    alloc: &TypedFunc<u32, u32>,
-    text: &str,
-) -> Result<(u32, u32), Failure> {
-    let length = u32::try_from(text.len()).map_err(|_| Failure::Instance("the program is larger than 4 GiB".into()))?;
-    let at = alloc.call_async(&mut *store, length).await.map_err(Failure::Guest)?;
-    let start = at as usize;
-    let target = memory
-        .data_mut(&mut *store)
-        .get_mut(start..start.saturating_add(text.len()));
-    let Some(target) = target.filter(|_| at != 0) else {
-        return Err(Failure::Instance(
-            "the program does not fit into the run's memory".into(),
-        ));
-    };
-    target.copy_from_slice(text.as_bytes());
-    Ok((at, length))
-}
-
-fn function<Params: wasmtime::WasmParams, Results: wasmtime::WasmResults>(
-    instance: &wasmtime::Instance,
-    store: &mut Store<Guest>,
-    export: &ModuleExport,
-) -> Result<TypedFunc<Params, Results>, Failure> {
-    let function = instance
-        .get_module_export(&mut *store, export)
-        .and_then(wasmtime::Extern::into_func);
-    let function = function.ok_or_else(|| Failure::Instance("the engine image lacks an export".into()))?;
-    function
-        .typed(&*store)
-        .map_err(|error| Failure::Instance(format!("{error:#}")))
-}
-
-/// Exit code and trap of a run that did not return.
-fn classify(error: &wasmtime::Error) -> Result<(i32, Option<TrapKind>), RunError> {
-    match (error.downcast_ref::<Stop>(), error.downcast_ref::<Trap>()) {
-        (Some(Stop::Exit(code)), _) => Ok((code & 0xff, None)),
-        (Some(Stop::Deadline), _) => Ok((EXIT_DEADLINE, None)),
-        (Some(Stop::Cancelled), _) => Err(RunError::Cancelled),
-        (Some(Stop::Contract), _) => Ok((EXIT_TRAP, Some(TrapKind::Other))),
-        (None, Some(trap)) => Ok((EXIT_TRAP, Some(TrapKind::of(*trap)))),
-        (None, None) => Err(RunError::Runtime(format!("{error:#}"))),
-    }
 }
 
 /// The shared settings plus what only matters at run time.

@@ -10,13 +10,14 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut as _, Caller, Linker, Memory, ResourceLimiter, UpdateDeadline};
 
 use crate::capture::Capture;
+use crate::files::{EINVAL, ENOSPC, ENOSYS, Errno, Files, Stat};
 use crate::host_call::{self, HostCalls, HostResponse, Refused};
 
 /// Module name of every import.
 pub(crate) const MODULE: &str = "plimsoll";
 
 /// Everything the guest can ask of the host, in name order.
-pub const IMPORTS: [&str; 3] = ["exit", "host_call", "write"];
+pub const IMPORTS: [&str; 4] = ["exit", "files", "host_call", "write"];
 
 /// Bytes of one WebAssembly page.
 pub(crate) const PAGE: usize = 65_536;
@@ -63,6 +64,8 @@ pub(crate) struct Guest {
     pub(crate) every_check: bool,
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) host: Option<Arc<dyn HostCalls>>,
+    /// The files it can reach; their bytes count against its memory.
+    pub(crate) files: Option<Files>,
 }
 
 impl Guest {
@@ -80,7 +83,8 @@ impl Guest {
 
 impl ResourceLimiter for Guest {
     fn memory_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let allowed = desired <= self.memory_limit;
+        let files = self.files.as_ref().map_or(0, Files::bytes);
+        let allowed = desired.saturating_add(files) <= self.memory_limit;
         self.growth_refused |= !allowed;
         Ok(allowed)
     }
@@ -103,6 +107,7 @@ pub(crate) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.func_wrap(MODULE, "exit", |code: i32| -> wasmtime::Result<()> {
         Err(Stop::Exit(code).into())
     })?;
+    linker.func_wrap(MODULE, "files", file_call)?;
     linker.func_wrap_async(
         MODULE,
         "host_call",
@@ -180,6 +185,101 @@ async fn call_host(
     };
     target.copy_from_slice(&body);
     Ok(packed)
+}
+
+/// A stretch of a guest's memory: where it starts, and its length.
+type Part = (u32, u32);
+
+/// Marks a folder's size.
+const FOLDER: i64 = 1 << 52;
+
+/// One operation on the files: a size or 0, or a negative error number. What is read is written to the last stretch if it fits.
+#[expect(clippy::too_many_arguments, reason = "an import takes numbers only")]
+fn file_call(
+    mut caller: Caller<'_, Guest>,
+    operation: i32,
+    path_at: u32,
+    path_length: u32,
+    data_at: u32,
+    data_length: u32,
+    out_at: u32,
+    out_capacity: u32,
+) -> wasmtime::Result<i64> {
+    caller.data().check()?;
+    let memory = caller.data().memory.ok_or(Stop::Contract)?;
+    let (memory, guest) = memory.data_and_store_mut(&mut caller);
+    let answer = operate(
+        guest,
+        memory,
+        operation,
+        [(path_at, path_length), (data_at, data_length), (out_at, out_capacity)],
+    );
+    match answer? {
+        Ok(answer) => Ok(answer),
+        Err(error) => {
+            guest.growth_refused |= error == ENOSPC;
+            Ok(error.answer())
+        }
+    }
+}
+
+/// The outer error is a guest that broke the shim's contract.
+fn operate(
+    guest: &Guest,
+    memory: &mut [u8],
+    operation: i32,
+    [path, data, out]: [Part; 3],
+) -> Result<Result<i64, Errno>, Stop> {
+    let Some(files) = &guest.files else {
+        return Ok(Err(ENOSYS));
+    };
+    let part = |(at, length): Part| slice(memory, at, length).ok_or(Stop::Contract);
+    let Ok(path) = std::str::from_utf8(part(path)?).map(str::to_owned) else {
+        return Ok(Err(EINVAL));
+    };
+    let path = path.as_str();
+    let data = part(data)?;
+    let limit = guest.memory_limit.saturating_sub(memory.len());
+    let size = |length: usize| i64::try_from(length).unwrap_or(FOLDER - 1);
+    let mut tree = files.lock();
+    let listed;
+    let read = match operation {
+        0 => tree.read(path),
+        1 => return Ok(tree.write(path, data, false, limit).map(|()| 0)),
+        2 => return Ok(tree.write(path, data, true, limit).map(|()| 0)),
+        3 => return Ok(tree.make_folder(path, limit).map(|()| 0)),
+        4 => match tree.list(path) {
+            Ok(names) => {
+                listed = names;
+                Ok(listed.as_slice())
+            }
+            Err(error) => Err(error),
+        },
+        5 => {
+            return Ok(tree.stat(path).map(|stat| match stat {
+                Stat::File(length) => size(length),
+                Stat::Folder => FOLDER,
+            }));
+        }
+        6 => {
+            let to = std::str::from_utf8(data).map_err(|_| EINVAL);
+            return Ok(to.and_then(|to| tree.rename(path, to, limit)).map(|()| 0));
+        }
+        7 => return Ok(tree.remove_file(path).map(|()| 0)),
+        8 => return Ok(tree.remove_folder(path).map(|()| 0)),
+        9 => return Ok(tree.remove_all(path).map(|()| 0)),
+        _ => return Err(Stop::Contract),
+    };
+    let read = match read {
+        Ok(read) => read,
+        Err(error) => return Ok(Err(error)),
+    };
+    if read.len() <= out.1 as usize {
+        let start = out.0 as usize;
+        let target = memory.get_mut(start..start.saturating_add(read.len()));
+        target.ok_or(Stop::Contract)?.copy_from_slice(read);
+    }
+    Ok(Ok(size(read.len())))
 }
 
 fn slice(data: &[u8], at: u32, length: u32) -> Option<&[u8]> {

@@ -2,7 +2,8 @@
 //!
 //! The engine image (QuickJS, our C shim and the JavaScript world on top of it) is made by this crate's build script: compiled
 //! to WebAssembly, started once, snapshotted, compiled ahead of time. At run time the artifact is mapped copy-on-write: every
-//! run gets an instance nobody used before, and nothing but machine code is shared between runs.
+//! run gets an instance nobody used before, and nothing but machine code is shared between runs. A session keeps such an
+//! instance for its cells.
 //!
 //! [`engine`] runs programs and knows nothing of tiers, grants or requests.
 
@@ -10,13 +11,18 @@ pub mod engine;
 
 mod artifact;
 mod bridges;
+mod calls;
 mod capture;
+mod files;
 mod guest;
 mod host_call;
 mod image_config;
+mod interpreter;
 mod loaded;
 mod provider;
+mod session;
 mod smoke;
+mod stack;
 mod sys;
 mod ticker;
 

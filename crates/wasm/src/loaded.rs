@@ -30,6 +30,7 @@ pub(crate) struct Loaded {
     pub(crate) alloc: ModuleExport,
     pub(crate) prelude: ModuleExport,
     pub(crate) run: ModuleExport,
+    pub(crate) cell: ModuleExport,
 }
 
 impl Image {
@@ -52,6 +53,16 @@ impl Image {
             artifact,
             current,
         })
+    }
+
+    /// A mapping of the same artifact on another engine.
+    ///
+    /// # Errors
+    /// The host is out of descriptors or address space.
+    pub(crate) fn map_on(&self, engine: &wasmtime::Engine) -> Result<Loaded, BuildError> {
+        let mut linker = Linker::new(engine);
+        guest::define(&mut linker).map_err(BuildError::runtime)?;
+        Loaded::map(engine, &linker, &self.artifact)
     }
 
     /// The mapping to run on. A run keeps the one it started with.
@@ -86,6 +97,7 @@ impl Loaded {
             alloc: export("alloc")?,
             prelude: export("prelude")?,
             run: export("run")?,
+            cell: export("cell")?,
             instance: linker.instantiate_pre(&module).map_err(BuildError::runtime)?,
         })
     }

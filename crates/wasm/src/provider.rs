@@ -1,4 +1,4 @@
-//! The engine as a provider: tier `process`, snippets only.
+//! The engine as a provider: tier `process`, snippets; its sessions are in [`crate::session`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,18 +12,19 @@ use plimsoll_core::{
     JavaScriptResult, Limit, Outcome, Payload, PayloadEnvironment, Reason, Refusal, Resources, RunError, RunResult,
     Tier, Trap,
 };
-use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, RunContext, Sandbox};
+use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, RunContext, Sandbox, Sessions};
 
 use crate::engine::{
     self, DEFAULT_MEMORY_PAGES, Engine, EngineConfig, HostCalls, HostFuture, HostRequest, HostResponse,
     MAX_MEMORY_PAGES, RunReport, RunSpec, TrapKind,
 };
+use crate::session;
 
 /// Timeout of a run that asks for none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest run.
-const MAX_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Pages of 64 KiB in one MiB.
 const PAGES_PER_MB: u32 = 16;
@@ -31,9 +32,9 @@ const PAGES_PER_MB: u32 = 16;
 /// The embedded JavaScript provider.
 #[derive(Debug)]
 pub struct Wasm {
-    engine: Engine,
-    evidence: Arc<Evidence>,
-    unenforceable: bool,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) evidence: Arc<Evidence>,
+    pub(crate) unenforceable: bool,
 }
 
 impl Wasm {
@@ -67,18 +68,12 @@ impl Wasm {
             Some(folder) => Engine::kept_in(config, folder)?,
             None => Engine::new(config)?,
         };
-        let javascript = PayloadEnvironment {
-            identity: Engine::identity().to_owned(),
-            max_timeout_ms: u32::try_from(MAX_TIMEOUT.as_millis()).unwrap_or(u32::MAX),
-            software_identity: String::new(),
-            languages: vec!["javascript".to_owned()],
-        };
         let evidence = Evidence {
             provider: "wasm",
             availability: Availability::Serving,
             isolation: Isolation::Proven(Tier::Process),
             environments: Environments {
-                javascript: Some(javascript),
+                javascript: Some(javascript()),
                 project: None,
                 module: None,
             },
@@ -87,12 +82,12 @@ impl Wasm {
                 project: false,
             },
             policy: String::new(),
-            sessions: None,
+            sessions: Some(session::support()),
             resources,
         };
         let unenforceable = resources.cpus > 0.0 || resources.pids > 0 || resources.disk_mb > 0;
         Ok(Self {
-            engine,
+            engine: Arc::new(engine),
             evidence: Arc::new(evidence),
             unenforceable,
         })
@@ -100,9 +95,7 @@ impl Wasm {
 
     async fn execute(&self, call: &AdmittedCall, context: RunContext) -> Result<Outcome, RunError> {
         call.recheck(&self.evidence)?;
-        if self.unenforceable {
-            return Err(Refusal::environment("this provider cannot bound processors, processes or disk").into());
-        }
+        self.enforceable()?;
         let Payload::JavaScript(snippet) = call.payload() else {
             return Err(Refusal::unsupported("provider wasm runs javascript payloads only").into());
         };
@@ -115,63 +108,99 @@ impl Wasm {
         } else {
             spec.host = Some(Arc::new(NoGrant));
         }
-        let report = self.engine.run(spec).await.map_err(|error| match error {
-            engine::RunError::Cancelled => {
-                Fault::new(FaultKind::Canceled, "the caller went away during the run").into()
-            }
-            engine::RunError::Instance(_) => RunError::from(Refusal::new(
-                Code::Internal,
-                Reason::Environment,
-                "no sandbox could be made for the run; try again",
-            )),
-            engine::RunError::Runtime(cause) => Fault::internal(cause).into(),
-        })?;
-        Ok(self.outcome(report))
+        let report = self.engine.run(spec).await.map_err(failed)?;
+        Ok(snippet_outcome(report))
     }
 
-    fn outcome(&self, report: RunReport) -> Outcome {
-        let limit_hit = if report.memory_refused {
-            Some(Limit::Memory)
-        } else if report.stdout.truncated || report.stderr.truncated {
-            Some(Limit::Output)
-        } else {
-            None
-        };
-        Outcome {
-            isolation: self.evidence.isolation,
-            duration_ms: i64::try_from(report.duration.as_millis()).unwrap_or(i64::MAX),
-            environment: Engine::identity().to_owned(),
-            software_identity: String::new(),
-            instance: String::new(),
-            diagnostics: Diagnostics {
-                limit_hit,
-                stdout_bytes: report.stdout.produced,
-                stderr_bytes: report.stderr.produced,
-                peak_memory_bytes: report.peak_memory,
-                signal: 0,
-                trap: report.trap.map(|trap| match trap {
-                    TrapKind::Stack => Trap::Stack,
-                    TrapKind::Memory => Trap::Memory,
-                    TrapKind::Unreachable => Trap::Unreachable,
-                    TrapKind::Other => Trap::Other,
-                }),
-            },
-            result: RunResult::JavaScript(JavaScriptResult {
-                exit_code: report.exit_code,
-                timed_out: report.timed_out,
-                stdout_truncated: report.stdout.truncated,
-                stderr_truncated: report.stderr.truncated,
-                stdout: report.stdout.bytes,
-                stderr: report.stderr.bytes,
-                advice: Vec::new(),
-            }),
+    /// # Errors
+    /// The operator set a bound that this provider could only ignore.
+    pub(crate) fn enforceable(&self) -> Result<(), Refusal> {
+        if self.unenforceable {
+            return Err(Refusal::environment(
+                "this provider cannot bound processors, processes or disk",
+            ));
         }
+        Ok(())
+    }
+}
+
+/// What snippets and sessions run in.
+pub(crate) fn javascript() -> PayloadEnvironment {
+    PayloadEnvironment {
+        identity: Engine::identity().to_owned(),
+        max_timeout_ms: u32::try_from(MAX_TIMEOUT.as_millis()).unwrap_or(u32::MAX),
+        software_identity: String::new(),
+        languages: vec!["javascript".to_owned()],
+    }
+}
+
+/// How a run without a report failed.
+pub(crate) fn failed(error: engine::RunError) -> RunError {
+    match error {
+        engine::RunError::Cancelled => Fault::new(FaultKind::Canceled, "the caller went away during the run").into(),
+        engine::RunError::Instance(_) => RunError::from(Refusal::new(
+            Code::Internal,
+            Reason::Environment,
+            "no sandbox could be made for the run; try again",
+        )),
+        engine::RunError::Runtime(cause) => Fault::internal(cause).into(),
+    }
+}
+
+/// The answer of a snippet.
+pub(crate) fn snippet_outcome(report: RunReport) -> Outcome {
+    let (diagnostics, duration) = (diagnostics(&report), report.duration);
+    let result = RunResult::JavaScript(JavaScriptResult {
+        exit_code: report.exit_code,
+        timed_out: report.timed_out,
+        stdout_truncated: report.stdout.truncated,
+        stderr_truncated: report.stderr.truncated,
+        stdout: report.stdout.bytes,
+        stderr: report.stderr.bytes,
+        advice: Vec::new(),
+    });
+    outcome(result, diagnostics, duration)
+}
+
+/// An answer, with what every answer of this provider states.
+pub(crate) fn outcome(result: RunResult, diagnostics: Diagnostics, duration: Duration) -> Outcome {
+    Outcome {
+        isolation: Isolation::Proven(Tier::Process),
+        duration_ms: i64::try_from(duration.as_millis()).unwrap_or(i64::MAX),
+        environment: Engine::identity().to_owned(),
+        software_identity: String::new(),
+        instance: String::new(),
+        diagnostics,
+        result,
+    }
+}
+
+pub(crate) fn diagnostics(report: &RunReport) -> Diagnostics {
+    let limit_hit = if report.memory_refused {
+        Some(Limit::Memory)
+    } else if report.stdout.truncated || report.stderr.truncated {
+        Some(Limit::Output)
+    } else {
+        None
+    };
+    Diagnostics {
+        limit_hit,
+        stdout_bytes: report.stdout.produced,
+        stderr_bytes: report.stderr.produced,
+        peak_memory_bytes: report.peak_memory,
+        signal: 0,
+        trap: report.trap.map(|trap| match trap {
+            TrapKind::Stack => Trap::Stack,
+            TrapKind::Memory => Trap::Memory,
+            TrapKind::Unreachable => Trap::Unreachable,
+            TrapKind::Other => Trap::Other,
+        }),
     }
 }
 
 /// Answers the calls of a run without a grant.
 #[derive(Debug)]
-struct NoGrant;
+pub(crate) struct NoGrant;
 
 impl HostCalls for NoGrant {
     fn call<'a>(&'a self, _request: HostRequest<'a>) -> HostFuture<'a> {
@@ -230,5 +259,9 @@ impl Sandbox for Wasm {
 
     fn run<'a>(&'a self, call: &'a AdmittedCall, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
         Box::pin(self.execute(call, context))
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
     }
 }

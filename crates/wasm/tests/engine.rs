@@ -425,8 +425,16 @@ async fn filling_all_of_memory_can_be_interrupted() {
 fn the_image_imports_exactly_our_functions() {
     let mut imports = engine(4096).imports();
     imports.sort();
-    assert_eq!(imports, ["plimsoll.exit", "plimsoll.host_call", "plimsoll.write"]);
-    assert_eq!(IMPORTS, ["exit", "host_call", "write"]);
+    assert_eq!(
+        imports,
+        [
+            "plimsoll.exit",
+            "plimsoll.files",
+            "plimsoll.host_call",
+            "plimsoll.write"
+        ]
+    );
+    assert_eq!(IMPORTS, ["exit", "files", "host_call", "write"]);
 }
 
 #[test]

@@ -190,12 +190,17 @@ function uncaught(error, origin, promise) {
     }
     if (!isError(error)) error = new ERR_UNHANDLED_REJECTION(inspect(error));
   }
-  if (origin !== 'syntaxError') {
+  // A cell catches what its own code throws, as a prompt does; what its callbacks throw is told and ends nothing either.
+  if (origin !== 'syntaxError' && origin !== 'cell') {
     process.emit('uncaughtExceptionMonitor', error, origin);
     if (process.listenerCount('uncaughtException') > 0) {
       process.emit('uncaughtException', error, origin);
       return undefined;
     }
+  }
+  if (native.cell() !== undefined) {
+    native.write(2, `${describe(error)}\n`);
+    return undefined;
   }
   return fail(describe(error), 1);
 }
@@ -207,7 +212,7 @@ native.setExit((code) => {
   return emitExit(code);
 });
 loop.setBeforeExit(() => {
-  if (process.listenerCount('beforeExit') > 0) process.emit('beforeExit', exitCode ?? 0);
+  if (native.cell() === undefined && process.listenerCount('beforeExit') > 0) process.emit('beforeExit', exitCode ?? 0);
 });
 
 export default process;

@@ -331,5 +331,20 @@ function leave() {
   return ticks.length > 0 || liveReferenced > 0 || immediates.some((one) => !one._destroyed && isReferenced(one));
 }
 
+/** Forgets whatever waits for its turn: a cell has ended, and what it started ends with it. */
+function sweep() {
+  for (const { timer } of heap) {
+    timer._destroyed = true;
+    stateOf(timer).entry = null;
+  }
+  for (const queue of [heap, ticks, immediates, currentImmediates]) queue.length = 0;
+  live.clear();
+  liveReferenced = 0;
+  tickHead = 0;
+  phase = 'timers';
+  phaseNow = -1;
+}
+
 native.setTick(runTicks);
+native.setSweep(sweep);
 native.setIdle(idle);

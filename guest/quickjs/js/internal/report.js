@@ -1,16 +1,18 @@
-// What an uncaught error prints.
+// What an uncaught error prints, and what a cell shows of its value.
 import { native } from 'plimsoll:kernel/native';
 import { inspect } from 'plimsoll:internal/inspect';
 import { isError } from 'plimsoll:internal/inspect-error';
 
 /** Where the program threw: file and line, the line itself and a mark below it, as node shows them. */
 function excerpt(error) {
-  const place = /\(?main\.js:(\d+):(\d+)\)?$/m.exec(String(error.stack));
-  const line = place && native.source()?.split('\n')[place[1] - 1];
+  const place = /\(?((?:main|cell\d+)\.js):(\d+):(\d+)\)?$/m.exec(String(error.stack));
+  const name = native.cell() ?? 'main.js';
+  // Of an earlier cell there is no text any more.
+  const line = place && place[1] === name && native.source()?.split('\n')[place[2] - 1];
   // A line that long is generated code; it would bury the message.
   if (!line || line.length > 400) return '';
-  const column = Math.min(place[2] - 1, line.length);
-  return `main.js:${place[1]}\n${line}\n${line.slice(0, column).replace(/[^\t]/g, ' ')}^\n\n`;
+  const column = Math.min(place[3] - 1, line.length);
+  return `${name}:${place[2]}\n${line}\n${line.slice(0, column).replace(/[^\t]/g, ' ')}^\n\n`;
 }
 
 /** The error's own text with its stack; anything else that was thrown is named as such. */
@@ -22,3 +24,9 @@ export function describe(error) {
     return `${error.name}: ${error.message}`;
   }
 }
+
+const CELL_OPTIONS = { __proto__: null, depth: 4, maxArrayLength: 100, maxStringLength: 10000 };
+
+native.setShow((value) => {
+  native.write(1, `${inspect(value, CELL_OPTIONS)}\n`);
+});

@@ -14,7 +14,7 @@ const ITERATION = '(iteration index)';
 const VALUES = 'Values';
 
 function cell(value) {
-  const depth = value !== null && typeof value === 'object' && !Array.isArray(value) && Object.keys(value).length > 2 ? -1 : 0;
+  const depth = value !== null && typeof value === 'object' && !Array.isArray(value) && !types.isTypedArray(value) && Object.keys(value).length > 2 ? -1 : 0;
   return inspect(value, { maxArrayLength: 3, breakLength: Infinity, depth });
 }
 

@@ -87,15 +87,29 @@ function fieldPattern(data, fields, cycle) {
   const hasDate = fields.era !== undefined || DATE_FIELDS.some(f => fields[f] !== undefined);
   const hasTime = fields.timeZoneName !== undefined || TIME_FIELDS.some(f => fields[f] !== undefined);
   const lone = fields.era !== undefined && !DATE_FIELDS.some(f => fields[f] !== undefined) && !hasTime;
-  const date = hasDate ? lookUp(data.date, indexOf(DATE_AXES, lone ? { ...fields, year: 'numeric', month: 'numeric', day: 'numeric' } : fields, 0)) : '';
-  const time = hasTime ? lookUp(data.time, indexOf(TIME_AXES, { ...fields, timeZoneName: fields.timeZoneName && (fields.timeZoneName.startsWith('long') ? 'long' : 'short') }, is12(cycle) ? 0 : 1)) : '';
+  // a weekday next to a time has forms of its own: the pattern's own digits, the weekday as in a sentence
+  const alone = fields.weekday !== undefined && fields.hour !== undefined && fields.era === undefined && fields.year === undefined && fields.month === undefined && fields.day === undefined;
+  let date = hasDate ? lookUp(data.date, indexOf(DATE_AXES, lone ? { ...fields, year: 'numeric', month: 'numeric', day: 'numeric' } : fields, 0)) : '';
+  if (alone && fields.timeZoneName === undefined && (fields.minute !== undefined || is12(cycle))) date = date.replace(/c+/, letters => 'E'.repeat(letters.length));
   let glue = '';
   if (hasDate && hasTime) {
-    const alone = fields.weekday !== undefined && fields.hour !== undefined && fields.era === undefined && fields.year === undefined && fields.month === undefined && fields.day === undefined;
     if (alone) glue = data.week[(is12(cycle) ? 'h12' : 'h23') + (fields.timeZoneName ? 'z' : fields.second ? 's' : fields.minute ? 'm' : 'h')];
     else glue = data.glue[fields.month === 'long' ? (fields.weekday ? 0 : 1) : fields.month === 'short' ? 2 : 3];
   }
-  return { date, time, glue };
+  return { date, time: hasTime ? timePattern(data, alone ? plainDigits(fields) : fields, cycle) : '', glue };
+}
+
+/** Minutes and seconds as the recorded pattern has them. */
+const plainDigits = fields => ({ ...fields, minute: fields.minute && 'numeric', second: fields.second && 'numeric' });
+
+function timePattern(data, fields, cycle) {
+  // the zone alone is no row of its own: there node adds the date
+  if (!TIME_FIELDS.some(f => fields[f] !== undefined)) return '{z}';
+  const zone = fields.timeZoneName && (fields.timeZoneName === 'long' ? 'long' : 'short'); // the other styles have the short one's form
+  const row = timeZoneName => lookUp(data.time, indexOf(TIME_AXES, { ...fields, timeZoneName }, is12(cycle) ? 0 : 1));
+  const withZone = row(zone);
+  if (fields.timeZoneName !== 'longOffset' || fields.hour === undefined || fields.minute === undefined || fields.second === undefined) return withZone;
+  return withZone.startsWith('{z') ? '{z}' + row() : row() + ' {z}'; // set beside the time of day, as it is without a zone
 }
 
 function stylePattern(data, dateStyle, timeStyle, cycle) {
@@ -228,6 +242,7 @@ function rangeParts(s, start, end) {
     if (missing.length === 0) return both(one, other);
     const fields = s.dateStyle || s.timeStyle ? { ...shownDate, ...shownFields(s.time) } : { ...s.fields };
     for (const f of missing) fields[f] = 'numeric';
+    for (const f of ['hour', 'minute', 'second']) if (fields[f] !== undefined) fields[f] = 'numeric';
     const full = { ...s, pattern: undefined, ...fieldPattern(s.data, fields, s.cycle) };
     return both(formatDateParts(full, a.ms), formatDateParts(full, b.ms));
   }

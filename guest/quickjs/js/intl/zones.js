@@ -86,14 +86,19 @@ export function zoneName(id, ms, style, data) {
   if (id === 'UTC' || (!/^[+-]/.test(id) && ms >= 0)) { // as in ICU, zones have no names before 1970
     if (table === undefined) load();
     const [list, ids] = data.names, at = 2 * order.get(id), code = i => { const c = ids.charCodeAt(i); return (c === 126 ? 92 : c) - 40; };
-    const summer = (style === 'short' || style === 'long') && isSummer(id, ms, seconds) ? 1 : 0;
-    name = list[code(at) * 80 + code(at + 1)].split('|')[STYLES[style] + summer];
+    const plain = style === 'short' || style === 'long', summer = plain && isSummer(id, ms, seconds) ? 1 : 0;
+    // a name of today would be false where the zone then kept another time
+    if (!plain || (summer ? standardOf(id, ms) : seconds) === standardOf(id, TODAY)) name = list[code(at) * 80 + code(at + 1)].split('|')[STYLES[style] + summer];
   }
   return name || gmt(data, seconds, style.startsWith('long'));
 }
 
-/** Daylight saving time: a greater offset than the other one of that year. */
-function isSummer(id, ms, seconds) {
+const TODAY = Date.UTC(2026, 0, 1);
+/** The standard time of a zone in the year of an instant: the smaller offset of winter and summer. */
+function standardOf(id, ms) {
   const year = new Date(ms).getUTCFullYear();
-  return seconds > Math.min(offsetAt(id, Date.UTC(year, 0, 1)), offsetAt(id, Date.UTC(year, 6, 1)));
+  return Math.min(offsetAt(id, Date.UTC(year, 0, 1)), offsetAt(id, Date.UTC(year, 6, 1)));
 }
+
+/** Daylight saving time: a greater offset than the other one of that year. */
+const isSummer = (id, ms, seconds) => seconds > standardOf(id, ms);
