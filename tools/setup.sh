@@ -12,7 +12,15 @@ RUST_MINIMUM=1.95 # rust-version in Cargo.toml
 NODE_VERSION=22.23.5
 CARGO_DENY_VERSION=0.20.2
 
-mkdir -p "$cache"
+mkdir -p "$cache" "$CARGO_TARGET_DIR"
+
+# Cargo knows the crates of a workspace by their place in it and judges by times alone whether they have changed: a clone
+# that shares its build folder with another would be linked with the other's crates. So whoever builds after another clone
+# makes its own files new.
+if [ "$(cat "$CARGO_TARGET_DIR/clone" 2>/dev/null)" != "$root" ]; then
+  find "$root"/{crates,guest,proto,tests,benches,examples,fuzz} -type f -not -path '*/node_modules/*' -exec touch {} +
+  printf '%s\n' "$root" >"$CARGO_TARGET_DIR/clone"
+fi
 
 # version_at_least HAVE WANT: compares dotted version numbers.
 version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
