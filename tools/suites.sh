@@ -124,7 +124,7 @@ suite_containers() {
     run_cargo_test "projects-$runtime" env PLIMSOLL_TEST_RUNTIME="$runtime" \
       cargo test --release --locked -p plimsoll-cli --test projects --no-fail-fast -- --test-threads=2
   done
-  check "nothing left of 300 runs" benches/run --container-runs 300 leftovers
+  check "nothing left of 300 runs" cargo run --quiet --release --locked -p plimsoll-benches -- --container-runs 300 leftovers
   check "examples/providers" cargo run --release --locked -p example-providers
 }
 

@@ -138,6 +138,29 @@ impl Daemon {
         Ok(line.trim().trim_end_matches("kB").trim().parse()?)
     }
 
+    /// Memory in KiB, pages that are mapped several times counted once.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn proportional_kib(&self) -> anyhow::Result<u64> {
+        let sums = fs_err::read_to_string(format!("/proc/{}/smaps_rollup", self.process.id()))?;
+        let line = sums.lines().find_map(|line| line.strip_prefix("Pss:"));
+        Ok(line
+            .context("Pss is stated")?
+            .trim()
+            .trim_end_matches("kB")
+            .trim()
+            .parse()?)
+    }
+
+    /// Open descriptors.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn descriptors(&self) -> anyhow::Result<usize> {
+        Ok(fs_err::read_dir(format!("/proc/{}/fd", self.process.id()))?.count())
+    }
+
     /// Asks the daemon to stop, waits, and returns how many audit lines it wrote in all.
     ///
     /// # Errors

@@ -14,6 +14,15 @@ use tokio::net::TcpStream;
 /// Path of the procedure.
 pub const RUN: &str = "/plimsoll.v1.SandboxService/Run";
 
+/// Path of `OpenSession`.
+pub const OPEN_SESSION: &str = "/plimsoll.v1.SandboxService/OpenSession";
+
+/// Path of `SessionRun`.
+pub const SESSION_RUN: &str = "/plimsoll.v1.SandboxService/SessionRun";
+
+/// Path of `CloseSession`.
+pub const CLOSE_SESSION: &str = "/plimsoll.v1.SandboxService/CloseSession";
+
 /// Header that says that nothing of a call ran, and why.
 pub const NOT_DISPATCHED: &str = "plimsoll-not-dispatched";
 
@@ -57,8 +66,16 @@ impl Connection {
     /// # Errors
     /// When the connection broke.
     pub async fn run(&mut self, body: Bytes) -> anyhow::Result<Answer> {
+        self.call(RUN, body).await
+    }
+
+    /// Posts one call of a procedure, named by its path, and reads its whole answer.
+    ///
+    /// # Errors
+    /// When the connection broke.
+    pub async fn call(&mut self, procedure: &str, body: Bytes) -> anyhow::Result<Answer> {
         self.send(
-            Request::post(RUN)
+            Request::post(procedure)
                 .header(header::HOST, "localhost")
                 .header(header::CONTENT_TYPE, "application/json")
                 .header("connect-protocol-version", "1")

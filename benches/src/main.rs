@@ -14,7 +14,8 @@ Measures what SPECIFICATION.md promises, and prints each row for people and as a
 
 Usage: plimsoll-benches [OPTIONS] [ROW...]
 
-Rows: in-process loopback throughput start memory process deadline broker neighbour load; without any, all of these.
+Rows: in-process loopback throughput start memory process deadline broker neighbour session-cell
+session-open session-idle session-calls load; without any, all of these.
 Rows that need a container engine with gVisor and the images: pool-runc cold-runc pool-runsc project-runc burst quick
 leftovers; `containers` means all of these.
 

@@ -7,6 +7,7 @@ mod in_process;
 mod memory;
 mod neighbour;
 mod over_loopback;
+mod sessions;
 mod start;
 mod whole_process;
 
@@ -29,7 +30,7 @@ pub struct Options {
 }
 
 /// Every row by name, in the order of the table; the load test last.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 14] = [
     "in-process",
     "loopback",
     "throughput",
@@ -39,6 +40,10 @@ pub const NAMES: [&str; 10] = [
     "deadline",
     "broker",
     "neighbour",
+    "session-cell",
+    "session-open",
+    "session-idle",
+    "session-calls",
     "load",
 ];
 
@@ -69,6 +74,10 @@ pub async fn measure(name: &str, options: &Options) -> anyhow::Result<Row> {
         "deadline" => deadline::measure(&daemon()?).await,
         "broker" => broker::measure().await,
         "neighbour" => neighbour::measure(&daemon()?).await,
+        "session-cell" => sessions::cell(&daemon()?).await,
+        "session-open" => sessions::open(&daemon()?).await,
+        "session-idle" => sessions::idle(&daemon()?).await,
+        "session-calls" => sessions::calls(&daemon()?).await,
         "load" => crate::load::measure(&daemon()?, options.load).await,
         "pool-runc" => containers::against_docker_run(&daemon()?, containers::POOL_RUNC).await,
         "cold-runc" => containers::against_docker_run(&daemon()?, containers::COLD_RUNC).await,

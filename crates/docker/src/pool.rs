@@ -130,8 +130,11 @@ impl Pool {
         let mut pause = FIRST_PAUSE;
         loop {
             let Some(snapshot) = state.admissible_now() else {
-                // Not ready, or a tag has moved: nothing made under what was is handed out.
-                shelf.let_go(|_| false);
+                // What was made of an image whose tag has moved is never handed out. While the engine is not ready nobody claims
+                // anything, and what waits is as good as before.
+                if state.has_moved() {
+                    shelf.let_go(|_| false);
+                }
                 sleep(LOOK_EVERY).await;
                 continue;
             };

@@ -148,6 +148,11 @@ impl EngineState {
         self.judged(snapshot).ok()
     }
 
+    /// Whether the last probe found an image that is no longer the proven one.
+    pub fn has_moved(&self) -> bool {
+        self.current().is_some_and(|snapshot| self.judged(snapshot).is_err())
+    }
+
     /// The last successful probe, unless one failed since: what the tier rests on, also when an image has moved.
     pub fn current(&self) -> Option<Arc<Snapshot>> {
         self.shared.now.lock().current.clone()

@@ -267,11 +267,7 @@ impl Engine {
         }
         let engine = wasmtime::Engine::new(&runtime_config(config)).map_err(BuildError::runtime)?;
         let image = Arc::new(Image::load(engine.clone(), folder)?);
-        let required = image.current().module().resources_required();
-        let minimum = required.max_initial_memory_size.unwrap_or(0);
-        let minimum = u32::try_from(minimum)
-            .unwrap_or(u32::MAX)
-            .saturating_add(HEADROOM_PAGES);
+        let minimum = least_pages(&image);
         if config.memory_pages < minimum {
             return Err(BuildError::TooFewPages {
                 given: config.memory_pages,
@@ -298,6 +294,11 @@ impl Engine {
     /// What it was built with.
     pub fn config(&self) -> EngineConfig {
         self.config
+    }
+
+    /// The least memory, in pages, in which a run starts.
+    pub fn least_pages(&self) -> u32 {
+        least_pages(&self.image)
     }
 
     /// Everything the loaded image imports, as `module.name`.
@@ -445,6 +446,15 @@ async fn execute(
 }
 
 /// The shared settings plus what only matters at run time.
+/// The least memory in which the image starts.
+fn least_pages(image: &Image) -> u32 {
+    let required = image.current().module().resources_required();
+    let initial = required.max_initial_memory_size.unwrap_or(0);
+    u32::try_from(initial)
+        .unwrap_or(u32::MAX)
+        .saturating_add(HEADROOM_PAGES)
+}
+
 fn runtime_config(config: EngineConfig) -> wasmtime::Config {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_core_instances(config.slots)

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Most files and folders of one session. Looking through all of them takes a millisecond.
 pub const MOST_FILES: usize = 10_000;
 
-/// Longest path, in bytes.
-const LONGEST_PATH: usize = 1024;
+/// Longest path, in bytes: the longest of a request, below the root.
+const LONGEST_PATH: usize = 1024 + 1;
 
 /// What an entry costs beside its path and its content, in bytes.
 const ENTRY_COST: usize = 64;
@@ -121,7 +121,8 @@ impl Tree {
             Err(error) => return Err(error),
         };
         if old.is_none() {
-            self.room_for_entry(path)?;
+            self.parent(path)?;
+            self.room_for_entry()?;
         }
         let gone = if append { 0 } else { old.unwrap_or(0) };
         let entry = if old.is_none() { path.len() + ENTRY_COST } else { 0 };
@@ -140,9 +141,15 @@ impl Tree {
     pub(crate) fn make_folder(&mut self, path: &str, limit: usize) -> Result<(), Errno> {
         match self.stat(path) {
             Ok(_) => return Err(EEXIST),
-            Err(ENOENT) => self.room_for_entry(path)?,
+            Err(ENOENT) => self.parent(path)?,
             Err(error) => return Err(error),
         }
+        self.add_folder(path, limit)
+    }
+
+    /// A folder that is not there, in one that is.
+    fn add_folder(&mut self, path: &str, limit: usize) -> Result<(), Errno> {
+        self.room_for_entry()?;
         let bytes = self.bytes + path.len() + ENTRY_COST;
         if bytes > limit {
             return Err(ENOSPC);
@@ -154,11 +161,16 @@ impl Tree {
 
     /// Writes a file and makes the folders above it.
     pub(crate) fn place(&mut self, path: &str, content: &[u8], limit: usize) -> Result<(), Errno> {
-        for (at, _) in path.match_indices('/').skip(1) {
-            match self.stat(&path[..at]) {
-                Ok(Stat::Folder) => {}
-                Ok(Stat::File(_)) => return Err(ENOTDIR),
-                Err(_) => self.make_folder(&path[..at], limit)?,
+        let mut folders = checked(path)?.match_indices('/').skip(1).map(|(at, _)| &path[..at]);
+        // Below the first that is not there nothing is: looking for each would cost the square of the depth.
+        while let Some(folder) = folders.next() {
+            match self.nodes.get(folder) {
+                Some(Node::Folder) => {}
+                Some(Node::File(_)) => return Err(ENOTDIR),
+                None => {
+                    self.add_folder(folder, limit)?;
+                    folders.by_ref().try_for_each(|deeper| self.add_folder(deeper, limit))?;
+                }
             }
         }
         self.write(path, content, false, limit)
@@ -198,8 +210,8 @@ impl Tree {
         match (moved, self.stat(to)) {
             (Stat::Folder, Ok(Stat::File(_))) => return Err(ENOTDIR),
             (Stat::File(_), Ok(Stat::Folder)) => return Err(EISDIR),
-            (Stat::Folder, Ok(Stat::Folder)) => self.remove_folder(to)?,
-            (Stat::File(_), Ok(Stat::File(_))) => self.forget(to),
+            (Stat::Folder, Ok(Stat::Folder)) if self.below(to).next().is_some() => return Err(ENOTEMPTY),
+            (_, Ok(_)) => {}
             (_, Err(ENOENT)) => self.parent(to)?,
             (_, Err(error)) => return Err(error),
         }
@@ -212,6 +224,8 @@ impl Tree {
         if grown > 0 && self.bytes + grown > limit {
             return Err(ENOSPC);
         }
+        // Nothing can fail from here on, so what was there may go.
+        self.forget(to);
         for old in std::iter::once(from.to_owned()).chain(below) {
             if let Some(node) = self.nodes.remove(&old) {
                 let new = format!("{to}{}", &old[from.len()..]);
@@ -271,8 +285,7 @@ impl Tree {
             .take_while(move |(path, _)| path.starts_with(&prefix))
     }
 
-    fn room_for_entry(&self, path: &str) -> Result<(), Errno> {
-        self.parent(path)?;
+    fn room_for_entry(&self) -> Result<(), Errno> {
         if self.nodes.len() >= MOST_FILES {
             return Err(ENOSPC);
         }
@@ -365,6 +378,37 @@ mod tests {
             assert_eq!(tree.stat(path), Err(EINVAL), "{path}");
         }
         assert_eq!(tree.stat(&format!("/{}", "x".repeat(LONGEST_PATH))), Err(ENAMETOOLONG));
+    }
+
+    #[test]
+    fn a_rename_that_fails_leaves_its_target() {
+        let mut tree = Tree::default();
+        let far = format!("/{}", "n".repeat(600));
+        tree.place(&format!("/s/{}", "f".repeat(500)), b"", LIMIT).unwrap();
+        tree.make_folder(&far, LIMIT).unwrap();
+        assert_eq!(tree.rename("/s", &far, LIMIT), Err(ENAMETOOLONG));
+        assert_eq!(tree.stat(&far), Ok(Stat::Folder));
+        tree.write("/a", b"kept", false, LIMIT).unwrap();
+        tree.write("/longer", b"kept too", false, LIMIT).unwrap();
+        assert_eq!(tree.rename("/a", "/longer", 0), Err(ENOSPC));
+        assert_eq!(tree.read("/longer"), Ok(&b"kept too"[..]));
+        tree.rename("/a", "/longer", LIMIT).unwrap();
+        assert_eq!(tree.read("/longer"), Ok(&b"kept"[..]));
+        tree.remove_all("/s").unwrap();
+        tree.remove_all(&far).unwrap();
+        tree.remove_file("/longer").unwrap();
+        assert_eq!(tree.bytes, 0);
+    }
+
+    #[test]
+    fn the_longest_path_of_a_request_has_its_place() {
+        let mut tree = Tree::default();
+        tree.place(&format!("/{}", "x".repeat(1024)), b"", LIMIT).unwrap();
+        let deep = format!("{}/f", "/d".repeat(511));
+        tree.place(&deep, b"deep", LIMIT).unwrap();
+        assert_eq!(tree.read(&deep), Ok(&b"deep"[..]));
+        tree.remove_all("/d").unwrap();
+        assert_eq!(tree.nodes.len(), 1);
     }
 
     #[test]

@@ -212,6 +212,16 @@ impl Interpreter {
         let outcome = stack::remembered(stack, self.evaluate(code)).await;
         let ended = Instant::now();
         drop(ticking);
+        if self
+            .store
+            .data()
+            .cancel
+            .as_ref()
+            .is_some_and(CancellationToken::is_cancelled)
+        {
+            // Nobody learns how it ended, so nothing of it may live on.
+            return Err(RunError::Cancelled);
+        }
 
         let mut survives = false;
         let (exit_code, trap) = match outcome {

@@ -101,19 +101,38 @@ impl Kept {
             .into());
         }
         call.recheck(&self.evidence)?;
-        let left = context.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || context.cancelled.is_cancelled() {
-            return Err(Refusal::new(
+        let over = if context.cancelled.is_cancelled() {
+            Some((
+                Code::Canceled,
+                "the caller went away before the code was handed over; nothing ran",
+            ))
+        } else if context.deadline <= Instant::now() {
+            Some((
                 Code::DeadlineExceeded,
-                Reason::Capacity,
                 "the time was over before the code was handed over; nothing ran",
-            )
-            .into());
+            ))
+        } else {
+            None
+        };
+        if let Some((code, message)) = over {
+            return Err(Refusal::new(code, Reason::Capacity, message).into());
         }
-        let timeout = self.time_limit(call).min(left);
+        // The call's own deadline is the keeper's: it ends the call, unanswered, where this ends the code, with an answer.
+        let timeout = self.time_limit(call);
         match call.call().payload() {
             Payload::JavaScript(snippet) => {
                 let mut spec = RunSpec::new(&snippet.code, timeout);
+                // Interpreter, files and snippet have the session's one limit between them.
+                let pages = |bytes: usize| u32::try_from(bytes.div_ceil(PAGE)).unwrap_or(u32::MAX);
+                let held = state.interpreter.as_ref().map_or(0, Interpreter::memory);
+                let left = self.engine.config().memory_pages.saturating_sub(pages(held));
+                if left.saturating_sub(pages(self.files.bytes())) < self.engine.least_pages() {
+                    return Err(Refusal::capacity(
+                        "the session's variables and files leave no memory for a snippet; let some go, or use a cell",
+                    )
+                    .into());
+                }
+                spec.memory_pages = Some(left);
                 spec.cancel = Some(context.cancelled);
                 spec.host = Some(Arc::new(NoGrant));
                 spec.files = Some(self.files.clone());

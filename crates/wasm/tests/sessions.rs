@@ -296,12 +296,9 @@ async fn a_call_whose_time_is_over_or_whose_caller_has_gone_does_not_run() {
     };
     let gone = context();
     gone.cancelled.cancel();
-    for context in [late, gone] {
+    for (context, code) in [(late, Code::DeadlineExceeded), (gone, Code::Canceled)] {
         let refusal = refused(session.run(&call, context).await.unwrap_err());
-        assert_eq!(
-            (refusal.code(), refusal.reason()),
-            (Code::DeadlineExceeded, Reason::Capacity)
-        );
+        assert_eq!((refusal.code(), refusal.reason()), (code, Reason::Capacity));
     }
     assert_eq!(
         told(&cell(&*session, "typeof ran").await),
@@ -326,6 +323,27 @@ async fn a_caller_who_goes_during_a_call_costs_the_interpreter_and_not_the_sessi
         told(&cell(&*session, "typeof x").await),
         (0, "'undefined'\n", true, false)
     );
+}
+
+#[tokio::test]
+async fn interpreter_files_and_snippet_share_one_memory_limit() {
+    let provider = provider();
+    let session = open(&provider).await.unwrap();
+    let fill = "globalThis.held = []; try { for (;;) held.push(new Uint8Array(1 << 20).fill(1)) } catch {} 1";
+    assert_eq!(told(&cell(&*session, fill).await), (0, "1\n", true, false));
+    let snippet = || {
+        Payload::JavaScript(JavaScriptRun {
+            code: "console.log(1)".to_owned(),
+            ..JavaScriptRun::default()
+        })
+    };
+    let call = addressed(&*session, request(snippet(), 0)).unwrap();
+    let refusal = refused(session.run(&call, context()).await.unwrap_err());
+    assert_eq!(refusal.reason(), Reason::Capacity, "{refusal}");
+    // The next interpreter starts small.
+    assert_eq!(told(&cell(&*session, "process.exit()").await), (1, "", false, true));
+    let ran = outcome(&*session, snippet(), 0).await;
+    assert!(matches!(ran.result, RunResult::JavaScript(result) if result.stdout == b"1\n"));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 //!  clock ─► ticker ──────────────────┘                       └─► the provider's sessions
 //! ```
 //!
-//! [`table`] holds every rule and no clock; this module gives it time, carries out what it decides, and counts and tells.
+//! `table` holds every rule and no clock; this module gives it time, carries out what it decides, and counts and tells.
 //! All of it is in memory: a restart forgets every session.
 
 mod close;
@@ -370,6 +370,7 @@ impl Keeper {
         match reopened {
             Ok(effects) => {
                 self.apply(effects);
+                self.0.sooner.notify_one();
                 Removed::Reopened
             }
             Err(down) => {
@@ -467,9 +468,7 @@ impl Drop for TurnGuard {
             let now = self.keeper.now();
             let effects = self.keeper.0.state.lock().table.release(turn, self.used, now);
             self.keeper.apply(effects);
-            if self.used == Use::Ran {
-                self.keeper.0.sooner.notify_one();
-            }
+            self.keeper.0.sooner.notify_one();
         }
     }
 }
