@@ -140,7 +140,7 @@ fn daemon(program: &Program) -> anyhow::Result<Daemon> {
         program,
         &[
             ("SANDBOX_MAX_SESSIONS", "2000"),
-            ("SANDBOX_MAX_CONCURRENT", "2000"),
+            ("SANDBOX_MAX_CONCURRENT", "1024"),
             ("SANDBOX_PER_KEY_CONCURRENT", "0"),
         ],
     )
