@@ -74,13 +74,11 @@ impl Beside for Alone {
 }
 
 impl Child {
-    /// Starts a process in its own session and makes it the first that an out-of-memory killer takes.
+    /// Starts a process in its own session.
     pub(crate) fn start(start: Start<'_>) -> std::io::Result<Self> {
         let (stdout, stdout_end) = output_pipe()?;
         let (stderr, stderr_end) = output_pipe()?;
         let pid = sys::spawn(start.launch, stdout_end, stderr_end)?;
-        // Possible only now: before its exec the child is as opaque as PID 1. It may have ended already.
-        let _gone_or_set = fs_err::write(format!("/proc/{pid}/oom_score_adj"), "1000");
         Ok(Self {
             pid,
             stdout: Stream::new(stdout, start.cap),

@@ -125,8 +125,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) extra: Option<BorrowedFd<'a>>,
 }
 
-/// Starts a process in a session and process group of its own, with default signals and nothing of ours but what
-/// `launch` names. Returns after it has become the program.
+/// Starts a process in a session and process group of its own, with default signals, first to go when memory runs out, and
+/// nothing of ours but what `launch` names. No process of the guest may be alive. Returns after it has become the program.
 #[expect(clippy::disallowed_methods, reason = "PID 1 owns every process of its sandbox")]
 pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io::Result<Pid> {
     let mut command = Command::new(launch.program);
@@ -144,6 +144,7 @@ pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io:
         command.pre_exec(move || {
             reset_signals();
             unblock_signals()?;
+            be_first_to_go();
             if libc::setsid() == -1 {
                 return Err(io::Error::last_os_error());
             }
@@ -189,6 +190,24 @@ fn unblock_signals() -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+/// Makes this process, and all that come of it, the first that an out-of-memory killer takes. Only between fork and exec:
+/// a later write by PID 1 would race with what the program does first.
+///
+/// A copy of PID 1 may not write its own score unless it is made readable to its user. For that moment it is as secret as
+/// PID 1, but nobody is there to look: PID 1 starts a process only before the first or after the last of the guest's.
+fn be_first_to_go() {
+    // SAFETY: the calls take numbers and pointers to constants that live for ever, and the kernel keeps none of them. Where
+    // the score cannot be set the program runs with that of PID 1.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
+        let score = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if score >= 0 {
+            libc::write(score, c"1000".as_ptr().cast(), 4);
+            libc::close(score);
+        }
     }
 }
 

@@ -74,3 +74,12 @@ fn a_step_begins_with_no_signal_blocked_or_ignored() {
         assert_eq!(masks, if gvisor() { &[][..] } else { &none[..] }, "{status}");
     });
 }
+
+#[test]
+fn a_step_is_the_first_to_go_from_its_first_moment_on() {
+    run(async {
+        let result = steps(&["cat /proc/self/oom_score_adj"; 20]).await;
+        let scores: Vec<_> = result.steps.iter().map(|step| step.stdout.as_slice()).collect();
+        assert_eq!(scores, [b"1000\n"; 20], "{result:?}");
+    });
+}
