@@ -97,6 +97,10 @@ pub async fn run_in_turn(
             Err(Fault::new(FaultKind::DeadlineExceeded, "the call's deadline passed during the run"))
         }
     };
+    if finished.is_err() {
+        // The guest stops while its broker ends.
+        stop.cancel();
+    }
     let trace = match broker {
         Some(broker) => broker.end().await,
         None => None,
@@ -107,7 +111,6 @@ pub async fn run_in_turn(
             Ok(())
         }
         Err(fault) => {
-            stop.cancel();
             settle(end(Err(fault.into()), trace));
             tokio::time::timeout(STOP_BOUND, running)
                 .await

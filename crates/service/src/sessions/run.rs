@@ -230,7 +230,7 @@ impl Keeper {
                 }
             }
         };
-        let leave = scopeguard(|| {
+        let leave = OnDrop(|| {
             let mut state = self.0.state.lock();
             state.waiters.remove(&ticket);
             state.table.leave(session, ticket);
@@ -339,8 +339,4 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
     }
-}
-
-const fn scopeguard<F: FnMut()>(act: F) -> OnDrop<F> {
-    OnDrop(act)
 }
