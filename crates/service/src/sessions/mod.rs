@@ -26,8 +26,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use plimsoll_core::{Permit, SessionEnd, SessionEnded, SessionEvidence, SessionTerms, SoftwareRule};
 use plimsoll_record::Fingerprint;
-use plimsoll_sandbox::{SESSION_BOUND, Sandbox, Session, Suspended};
+use plimsoll_sandbox::{ProviderFault, SESSION_BOUND, Sandbox, Session, Suspended};
 use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -243,15 +244,19 @@ impl Keeper {
 
     /// Removes a sandbox, however often it takes, and reports it gone.
     async fn remove(self, down: TearDown<Arc<Sandboxed>>) {
+        let closing = Closing::begin(&down.sandbox);
+        self.see_removed(down, closing).await;
+    }
+
+    async fn see_removed(self, down: TearDown<Arc<Sandboxed>>, mut closing: Closing) {
         let mut pause = RETRY.0;
-        loop {
-            match remove_once(&down.sandbox).await {
-                Ok(()) => break,
-                Err(cause) => {
-                    self.tell_removal(&down, Removal::Failed(cause));
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(RETRY.1);
-                }
+        while let Err(not_gone) = closing.end().await {
+            self.tell_removal(&down, Removal::Failed(not_gone.to_string()));
+            // One close that takes its time is waited for: two at once are more than a provider has to bear.
+            if !matches!(not_gone, NotGone::Slow) {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY.1);
+                closing = Closing::begin(&down.sandbox);
             }
         }
         self.gone(down);
@@ -354,15 +359,17 @@ impl Keeper {
         }
     }
 
-    /// One attempt to remove a sandbox; where it fails and the sandbox lives, the session's end is undone.
+    /// One attempt to remove a sandbox; where its provider says that it could not, and it lives, the session's end is undone.
     async fn remove_or_reopen(&self, down: TearDown<Arc<Sandboxed>>) -> Removed {
-        let Err(cause) = remove_once(&down.sandbox).await else {
+        let mut closing = Closing::begin(&down.sandbox);
+        let Err(not_gone) = closing.end().await else {
             self.gone(down);
             return Removed::Gone;
         };
-        self.tell_removal(&down, Removal::Failed(cause));
+        self.tell_removal(&down, Removal::Failed(not_gone.to_string()));
         let now = self.now();
-        let reopened = if down.sandbox.session.ended().is_none() {
+        let refused = matches!(not_gone, NotGone::Refused(_));
+        let reopened = if refused && down.sandbox.session.ended().is_none() {
             self.0.state.lock().table.reopen(down, now)
         } else {
             Err(down)
@@ -374,7 +381,12 @@ impl Keeper {
                 Removed::Reopened
             }
             Err(down) => {
-                tokio::spawn(self.clone().remove(down));
+                let keeper = self.clone();
+                if matches!(not_gone, NotGone::Slow) {
+                    tokio::spawn(keeper.see_removed(down, closing));
+                } else {
+                    tokio::spawn(keeper.remove(down));
+                }
                 Removed::StillGoing
             }
         }
@@ -414,15 +426,36 @@ async fn ticker(keeper: Weak<Inner>) {
     }
 }
 
-/// One attempt to remove a sandbox, bounded and contained.
-async fn remove_once(sandbox: &Arc<Sandboxed>) -> Result<(), String> {
-    let session = Arc::clone(&sandbox.session);
-    let closing = tokio::spawn(async move { session.close().await });
-    match tokio::time::timeout(SESSION_BOUND, closing).await {
-        Ok(Ok(Ok(()))) => Ok(()),
-        Ok(Ok(Err(fault))) => Err(fault.to_string()),
-        Ok(Err(_)) => Err("the provider panicked".to_owned()),
-        Err(_) => Err(format!("not gone within {} s", SESSION_BOUND.as_secs())),
+/// One attempt to remove a sandbox. It goes on when nobody waits for it.
+struct Closing(JoinHandle<Result<(), ProviderFault>>);
+
+/// Why a sandbox is not known to be gone.
+#[derive(Debug, thiserror::Error)]
+enum NotGone {
+    /// The provider says that it could not remove it.
+    #[error(transparent)]
+    Refused(ProviderFault),
+    /// Nobody knows.
+    #[error("the provider panicked")]
+    Panicked,
+    /// It is being removed.
+    #[error("not gone within {} s", SESSION_BOUND.as_secs())]
+    Slow,
+}
+
+impl Closing {
+    fn begin(sandbox: &Arc<Sandboxed>) -> Self {
+        let session = Arc::clone(&sandbox.session);
+        Self(tokio::spawn(async move { session.close().await }))
+    }
+
+    /// Its end, waited for within a bound; after [`NotGone::Slow`] it can be waited for again.
+    async fn end(&mut self) -> Result<(), NotGone> {
+        match tokio::time::timeout(SESSION_BOUND, &mut self.0).await {
+            Ok(Ok(closed)) => closed.map_err(NotGone::Refused),
+            Ok(Err(_)) => Err(NotGone::Panicked),
+            Err(_) => Err(NotGone::Slow),
+        }
     }
 }
 
