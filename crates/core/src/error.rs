@@ -307,6 +307,16 @@ impl Refusal {
         Self::new(Code::ResourceExhausted, Reason::Capacity, message)
     }
 
+    /// `canceled` with reason `capacity`: the caller left before anything of the call ran.
+    pub fn caller_gone(message: impl Into<String>) -> Self {
+        Self::new(Code::Canceled, Reason::Capacity, message)
+    }
+
+    /// `deadline_exceeded` with reason `capacity`: the call's time was over before anything of it ran.
+    pub fn too_late(message: impl Into<String>) -> Self {
+        Self::new(Code::DeadlineExceeded, Reason::Capacity, message)
+    }
+
     /// `failed_precondition` with reason `isolation`: the wall is weaker than the floor.
     pub fn isolation(message: impl Into<String>) -> Self {
         Self::new(Code::FailedPrecondition, Reason::Isolation, message)

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use plimsoll_core::{
-    Artifact, Code, Diagnostics, Fault, FaultKind, JavaScriptResult, Limit, ProjectOutcome, ProjectResult, Reason,
-    Refusal, RunError, StepResult,
+    Artifact, Diagnostics, Fault, FaultKind, JavaScriptResult, Limit, ProjectOutcome, ProjectResult, Refusal, RunError,
+    StepResult,
 };
 use plimsoll_guest_link::Verdict;
 use plimsoll_guest_link::messages::{Report, SnippetEnd, StepReport};
@@ -242,11 +242,7 @@ fn words(ending: &Ending) -> String {
 
 /// The caller left before a byte of the call was sent.
 pub(crate) fn gone() -> Refusal {
-    Refusal::new(
-        Code::Canceled,
-        Reason::Capacity,
-        "the caller went away before the run began",
-    )
+    Refusal::caller_gone("the caller went away before the run began")
 }
 
 /// The time limit the guest's code is given, in the milliseconds of a plan; never nothing.

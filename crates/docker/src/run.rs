@@ -201,9 +201,7 @@ pub(crate) fn no_container(cause: &dyn std::fmt::Display) -> Refusal {
 
 /// The caller's time was up before a byte of the call was sent.
 pub(crate) fn too_late() -> Refusal {
-    Refusal::new(
-        Code::DeadlineExceeded,
-        Reason::Capacity,
+    Refusal::too_late(
         "the call's deadline passed before a sandbox was ready; nothing ran. Allow more time, or keep a ready pool",
     )
 }

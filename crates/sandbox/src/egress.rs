@@ -72,17 +72,9 @@ fn not_issued(cause: &dyn std::fmt::Display) -> Refusal {
 }
 
 fn gone() -> Refusal {
-    Refusal::new(
-        Code::Canceled,
-        Reason::Capacity,
-        "the caller went away before the run began",
-    )
+    Refusal::caller_gone("the caller went away before the run began")
 }
 
 fn too_late() -> Refusal {
-    Refusal::new(
-        Code::DeadlineExceeded,
-        Reason::Capacity,
-        "the call's deadline passed before the run began",
-    )
+    Refusal::too_late("the call's deadline passed before the run began")
 }

@@ -10,9 +10,8 @@ use std::time::Instant;
 
 use plimsoll_broker::BrokerOptions;
 use plimsoll_core::{
-    Authorized, AuthorizedOpen, CloseRequest, ClosedSession, Code, Evidence, Fault, Isolation, OpenRequest,
-    OpenedSession, Permit, Reason, Refusal, RunError, RunRequest, SessionRunRequest, SessionTerms, Validated,
-    check_protocol,
+    Authorized, AuthorizedOpen, CloseRequest, ClosedSession, Evidence, Fault, Isolation, OpenRequest, OpenedSession,
+    Permit, Refusal, RunError, RunRequest, SessionRunRequest, SessionTerms, Validated, check_protocol,
 };
 use plimsoll_grants::{Profiles, SelectedGrant};
 use plimsoll_record::{Answer, SessionAnswer};
@@ -109,11 +108,9 @@ pub(crate) const FAR: std::time::Duration = std::time::Duration::from_secs(24 * 
 /// audit line either.
 fn still_wanted(context: &CallContext) -> Result<(), Refusal> {
     match context.deadline {
-        Some(deadline) if deadline <= Instant::now() => Err(Refusal::new(
-            Code::DeadlineExceeded,
-            Reason::Capacity,
-            "the call's deadline passed before the run began",
-        )),
+        Some(deadline) if deadline <= Instant::now() => {
+            Err(Refusal::too_late("the call's deadline passed before the run began"))
+        }
         _ => Ok(()),
     }
 }
@@ -121,11 +118,7 @@ fn still_wanted(context: &CallContext) -> Result<(), Refusal> {
 /// The same for a session procedure, which may have waited: its caller may have gone too.
 pub(crate) fn wanted(context: &CallContext) -> Result<(), Refusal> {
     if context.cancelled.is_cancelled() {
-        return Err(Refusal::new(
-            Code::Canceled,
-            Reason::Capacity,
-            "the caller went away before anything ran",
-        ));
+        return Err(Refusal::caller_gone("the caller went away before anything ran"));
     }
     still_wanted(context)
 }

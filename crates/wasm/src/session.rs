@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    AdmittedOpen, CellResult, CellRun, Code, GrantSupport, Isolation, Outcome, Payload, ProjectFile, Reason, Refusal,
-    RunError, RunResult, SessionEnd, SessionEnded, SessionEvidence, SessionSupport, Tier,
+    AdmittedOpen, CellResult, CellRun, GrantSupport, Isolation, Outcome, Payload, ProjectFile, Refusal, RunError,
+    RunResult, SessionEnd, SessionEnded, SessionEvidence, SessionSupport, Tier,
 };
 use plimsoll_sandbox::{BoxFuture, OpenContext, ProviderFault, RunContext, Session, SessionCall, Sessions, Suspended};
 use tokio::sync::Mutex;
@@ -101,21 +101,13 @@ impl Kept {
             .into());
         }
         call.recheck(&self.evidence)?;
-        let over = if context.cancelled.is_cancelled() {
-            Some((
-                Code::Canceled,
-                "the caller went away before the code was handed over; nothing ran",
-            ))
-        } else if context.deadline <= Instant::now() {
-            Some((
-                Code::DeadlineExceeded,
-                "the time was over before the code was handed over; nothing ran",
-            ))
-        } else {
-            None
-        };
-        if let Some((code, message)) = over {
-            return Err(Refusal::new(code, Reason::Capacity, message).into());
+        if context.cancelled.is_cancelled() {
+            return Err(
+                Refusal::caller_gone("the caller went away before the code was handed over; nothing ran").into(),
+            );
+        }
+        if context.deadline <= Instant::now() {
+            return Err(Refusal::too_late("the time was over before the code was handed over; nothing ran").into());
         }
         // The call's own deadline is the keeper's: it ends the call, unanswered, where this ends the code, with an answer.
         let timeout = self.time_limit(call);
