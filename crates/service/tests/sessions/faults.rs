@@ -123,6 +123,21 @@ async fn a_session_that_cannot_be_suspended_goes_on_and_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_removal_that_takes_its_time_is_never_undone_nor_begun_twice() {
+    let house = House::new(&[("SANDBOX_SESSION_IDLE", "10s")]);
+    let id = house.open("alice").await.unwrap().session_id;
+    house.script.close_waits.store(true, SeqCst);
+    tokio::time::sleep(Duration::from_secs(400)).await;
+    assert_eq!(
+        refused(house.cell("alice", &id, "1").await),
+        ended_by(SessionEnd::Unclaimed)
+    );
+    assert_eq!((house.script.closes.load(SeqCst), house.readings().ending), (1, 1));
+    house.script.closing.notify_one();
+    nothing_is_left(&house).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unclaimed_session_that_would_not_go_can_still_be_named() {
     let house = House::new(&[("SANDBOX_SESSION_IDLE", "10s")]);
     let id = house.open("alice").await.unwrap().session_id;

@@ -37,6 +37,8 @@ pub(crate) struct Script {
     /// What the next opens do, in order; without an entry they succeed.
     pub(crate) next_opens: Mutex<VecDeque<OpenAct>>,
     pub(crate) close_fails: AtomicBool,
+    /// Removals begun.
+    pub(crate) closes: AtomicU32,
     pub(crate) close_waits: AtomicBool,
     pub(crate) holds_memory: AtomicBool,
     pub(crate) resume_fails: AtomicBool,
@@ -234,6 +236,7 @@ impl Session for Kept {
 
     fn close(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
         Box::pin(async move {
+            self.script.closes.fetch_add(1, SeqCst);
             if self.script.close_waits.load(SeqCst) {
                 self.script.closing.notified().await;
             }
