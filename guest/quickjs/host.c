@@ -265,7 +265,15 @@ done:
     return result;
 }
 
-/* compile(text, name): evaluates a script under that file name. */
+/* The operation that tells what an entry is (js/fs.js). */
+#define STAT 5
+
+bool plimsoll_has_files(void)
+{
+    return host_files(STAT, "/", 1, NULL, 0, NULL, 0) >= 0;
+}
+
+/* compile(text, name, line): evaluates a script under that file name; its first line has that number. */
 static JSValue native_compile(JSContext *ctx, JSValueConst self, int argc, JSValueConst *argv)
 {
     size_t length;
@@ -273,7 +281,10 @@ static JSValue native_compile(JSContext *ctx, JSValueConst self, int argc, JSVal
     (void)argc;
     const char *text = JS_ToCStringLen(ctx, &length, argv[0]);
     const char *name = text ? JS_ToCString(ctx, argv[1]) : NULL;
-    JSValue result = name ? JS_Eval(ctx, text, length, name, JS_EVAL_TYPE_GLOBAL) : JS_EXCEPTION;
+    JSEvalOptions options = { .version = JS_EVAL_OPTIONS_VERSION, .filename = name, .eval_flags = JS_EVAL_TYPE_GLOBAL };
+    JSValue result = JS_EXCEPTION;
+    if (name && !JS_ToInt32(ctx, &options.line_num, argv[2]))
+        result = JS_Eval2(ctx, text, length, &options);
     JS_FreeCString(ctx, name);
     JS_FreeCString(ctx, text);
     return result;
@@ -397,14 +408,19 @@ static const JSCFunctionListEntry natives[] = {
     JS_CFUNC_MAGIC_DEF("setIdle", 1, native_set_hook, HOOK_IDLE),
     JS_CFUNC_MAGIC_DEF("setUncaught", 1, native_set_hook, HOOK_UNCAUGHT),
     JS_CFUNC_MAGIC_DEF("setExit", 1, native_set_hook, HOOK_EXIT),
-    JS_CFUNC_MAGIC_DEF("setImport", 1, native_set_hook, HOOK_IMPORT),
     JS_CFUNC_MAGIC_DEF("setTick", 1, native_set_hook, HOOK_TICK),
     JS_CFUNC_DEF("hostCall", 1, native_host_call),
     JS_CFUNC_DEF("files", 3, native_files),
-    JS_CFUNC_DEF("compile", 2, native_compile),
+    JS_CFUNC_DEF("compile", 3, native_compile),
     JS_CFUNC_DEF("digest", 2, native_digest),
     JS_CFUNC_MAGIC_DEF("setShow", 1, native_set_hook, HOOK_SHOW),
     JS_CFUNC_MAGIC_DEF("setSweep", 1, native_set_hook, HOOK_SWEEP),
+    JS_CFUNC_MAGIC_DEF("setPlace", 1, native_set_hook, HOOK_PLACE),
+    JS_CFUNC_MAGIC_DEF("setEnter", 1, native_set_hook, HOOK_ENTER),
+    JS_CFUNC_MAGIC_DEF("setResolve", 1, native_set_hook, HOOK_RESOLVE),
+    JS_CFUNC_MAGIC_DEF("setLoad", 1, native_set_hook, HOOK_LOAD),
+    JS_CFUNC_MAGIC_DEF("setEvaluate", 1, native_set_hook, HOOK_EVALUATE),
+    JS_CFUNC_MAGIC_DEF("setMeta", 1, native_set_hook, HOOK_META),
     JS_CFUNC_DEF("source", 0, native_source),
     JS_CFUNC_DEF("cell", 0, native_cell),
     JS_CFUNC_DEF("utf8Encode", 1, native_utf8_encode),

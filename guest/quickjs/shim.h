@@ -16,9 +16,18 @@ typedef struct PlimsollModule {
     JSModuleDef *kernel; /* the module itself, once the kernel realm has loaded it */
 } PlimsollModule;
 
+/* shim.c: the program's realm; the realm of what must work whatever a program does to its own intrinsics, printing and the event
+ * loop; and the one that compiles image modules, gone in the snapshot. */
+extern JSRuntime *plimsoll_runtime;
+extern JSContext *plimsoll_context, *plimsoll_kernel, *plimsoll_compiler;
+
+/* Thrown when there is no memory left to make an error (patches/zz-engine-memory-error.patch). */
+extern JSValue plimsoll_memory_error;
+
 extern PlimsollModule plimsoll_modules[];
 extern const size_t plimsoll_module_count;
 
+#define EXPORT(name) __attribute__((export_name(name)))
 #define PLIMSOLL_IMPORT(name) __attribute__((import_module("plimsoll"), import_name(name)))
 
 /* `fd` is 1 or 2. The host keeps the first bytes of each stream and counts the rest. */
@@ -41,8 +50,45 @@ typedef struct PlimsollRun {
 extern PlimsollRun plimsoll_run;
 
 /* The functions the JavaScript world hands to the run loop; JS_UNDEFINED where there is none. */
-enum { HOOK_IDLE, HOOK_UNCAUGHT, HOOK_EXIT, HOOK_IMPORT, HOOK_TICK, HOOK_SHOW, HOOK_SWEEP, HOOK_COUNT };
+enum {
+    HOOK_IDLE, HOOK_UNCAUGHT, HOOK_EXIT, HOOK_TICK, HOOK_SHOW, HOOK_SWEEP, HOOK_PLACE, HOOK_ENTER,
+    HOOK_RESOLVE, HOOK_LOAD, HOOK_EVALUATE, HOOK_META, HOOK_COUNT,
+};
 extern JSValue plimsoll_hooks[HOOK_COUNT];
+
+/* reports.c: sets memory aside for printing an error when there is no other; false if there is none even for that. */
+bool plimsoll_reserve(void);
+/* reports.c: writes one line to standard error. */
+void plimsoll_print_error(const char *text, size_t length);
+_Noreturn void plimsoll_fail_build(JSContext *ctx, const char *where);
+/* reports.c: hands one error to the JavaScript world. Returns when the program may go on, ends the run otherwise. */
+void plimsoll_report_uncaught(JSValue error, const char *origin, JSValueConst promise);
+/* reports.c: remembers rejections, and reports those still without a handler. */
+void plimsoll_track_rejection(JSContext *ctx, JSValueConst promise, JSValueConst reason, bool handled, void *opaque);
+void plimsoll_report_rejections(void);
+/* reports.c: throws the oldest if there is one. */
+bool plimsoll_has_rejections(void);
+/* reports.c: whoever holds this promise asks for its state and reports its rejection. */
+void plimsoll_watch(JSValueConst promise);
+
+/* imports.c: one module of the image, at build time. */
+JSValue plimsoll_compile_image_module(JSContext *ctx, const PlimsollModule *module);
+/* imports.c: an ES module of a program, read and not yet evaluated. */
+JSValue plimsoll_compile_module(JSContext *ctx, const char *name, JSValueConst source);
+void plimsoll_set_module_loader(JSRuntime *runtime);
+
+/* run.c: makes `code`, which comes from `alloc`, the text that runs from here on. */
+void plimsoll_begin(char *code, size_t length, const char *name);
+void plimsoll_place(void);
+JSValue plimsoll_compile_program(const char *code, size_t length, bool *is_async);
+/* run.c: runs the jobs there are; whether there were any. */
+bool plimsoll_drain_jobs(void);
+/* run.c: runs ticks and jobs until there are none. */
+void plimsoll_drain(void);
+bool plimsoll_next_task(void);
+
+/* host.c: whether this instance has files. */
+bool plimsoll_has_files(void);
 
 /* host.c: the natives of clock, randomness, output, hooks and host call, defined on `native`. */
 void plimsoll_add_run_natives(JSContext *ctx, JSValueConst native);

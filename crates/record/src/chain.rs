@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::encode::sha256_hex;
-use crate::record::RunRecord;
+use crate::record::{RecordFault, RunRecord};
 
 /// The public name of a session: SHA-256 of its id's text. The id itself is a secret and never leaves this function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -101,4 +101,47 @@ impl Chain {
         self.last_sha256.clone_from(&record.record_sha256);
         Ok(())
     }
+}
+
+/// Why a stored chain does not stand, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChainFault {
+    /// There is no record, so there is no chain to speak of.
+    #[error("the chain holds no record")]
+    Empty,
+    /// A record does not stand by itself: it was changed.
+    #[error("record {place} of the chain: {fault}")]
+    Record {
+        /// Which one, counted from 1.
+        place: u64,
+        /// What is wrong with it.
+        fault: RecordFault,
+    },
+    /// A record does not continue the chain: one before it was dropped, or they were reordered.
+    #[error("record {place} of the chain: {fault}")]
+    Link {
+        /// Which one, counted from 1.
+        place: u64,
+        /// What is wrong with it.
+        fault: ChainBreak,
+    },
+}
+
+/// Verifies the stored records of one session from its first call on, each by itself and each as the next of the one before.
+/// A chain that was cut short at its end stands as far as it goes: compare [`Chain::calls`] and [`Chain::last_sha256`] with
+/// the summary of the session's close.
+///
+/// # Errors
+/// The first record that does not stand, or no record at all.
+pub fn verify_chain<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Result<Chain, ChainFault> {
+    let mut records = records.into_iter().peekable();
+    let first = records.peek().ok_or(ChainFault::Empty)?;
+    let mut chain = Chain::new(Fingerprint(first.session.clone()));
+    for (place, record) in (1..).zip(records) {
+        record.verify().map_err(|fault| ChainFault::Record { place, fault })?;
+        chain
+            .follow(record)
+            .map_err(|fault| ChainFault::Link { place, fault })?;
+    }
+    Ok(chain)
 }

@@ -11,7 +11,7 @@ mod record;
 mod verify;
 
 pub use answer::{Answer, SessionAnswer};
-pub use chain::{Chain, ChainBreak, Fingerprint};
+pub use chain::{Chain, ChainBreak, ChainFault, Fingerprint, verify_chain};
 pub use digest::{request_sha256, result_sha256, rule_id};
 pub use record::{RecordFault, RunRecord, Stamp};
 pub use verify::{LiveAnswer, LiveFault, is_instance, verify_live, verify_unanswered};

@@ -65,6 +65,27 @@ pub trait Sessions: Send + Sync + 'static {
     /// Behavioural proof with throwaway sessions, at start-up and only where sessions are on: every promise of [`Session`] in
     /// every stated language.
     fn smoke_test(&self) -> BoxFuture<'_, Result<(), ProviderFault>>;
+
+    /// Whether a suspended session keeps its memory, and with it its slot ([`Suspended::HoldsMemory`]). An operator who
+    /// lets sessions take every slot is warned.
+    fn suspended_keeps_slot(&self) -> bool {
+        false
+    }
+
+    /// The half that keeps sandboxes ready for sessions to come; `None` where each is made when it is asked for.
+    fn pool(&self) -> Option<&dyn SessionPool> {
+        None
+    }
+}
+
+/// Sandboxes no session has used yet ([`Sessions::pool`]). What is in it goes with [`crate::Sandbox::drain`].
+pub trait SessionPool: Send + Sync + 'static {
+    /// Makes the first member, then keeps `size` of them (at least 1), each good for a session of `lifetime`. Asked for once,
+    /// after the provider is ready and before [`Sessions::smoke_test`].
+    ///
+    /// # Errors
+    /// The first member cannot be made.
+    fn start(&self, size: u32, lifetime: Duration) -> BoxFuture<'_, Result<(), ProviderFault>>;
 }
 
 /// One kept sandbox.

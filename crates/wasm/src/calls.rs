@@ -2,7 +2,7 @@
 
 use wasmtime::{Instance, Memory, ModuleExport, Store, Trap, TypedFunc};
 
-use crate::engine::{EXIT_DEADLINE, EXIT_TRAP, RunError, TrapKind};
+use crate::engine::{EXIT_DEADLINE, EXIT_OUTPUT, EXIT_TRAP, RunError, TrapKind};
 use crate::guest::{Guest, Stop};
 
 /// How a call into an instance failed.
@@ -59,6 +59,7 @@ pub(crate) fn classify(error: &wasmtime::Error) -> Result<(i32, Option<TrapKind>
     match (error.downcast_ref::<Stop>(), error.downcast_ref::<Trap>()) {
         (Some(Stop::Exit(code)), _) => Ok((code & 0xff, None)),
         (Some(Stop::Deadline), _) => Ok((EXIT_DEADLINE, None)),
+        (Some(Stop::Output), _) => Ok((EXIT_OUTPUT, None)),
         (Some(Stop::Cancelled), _) => Err(RunError::Cancelled),
         (Some(Stop::Contract), _) => Ok((EXIT_TRAP, Some(TrapKind::Other))),
         (None, Some(trap)) => Ok((EXIT_TRAP, Some(TrapKind::of(*trap)))),

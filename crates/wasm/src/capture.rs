@@ -17,10 +17,12 @@ impl Capture {
         }
     }
 
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    /// Whether all of it was kept.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> bool {
         let room = self.cap - self.kept.len();
         self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
         self.produced = self.produced.saturating_add(bytes.len() as u64);
+        bytes.len() <= room
     }
 
     pub(crate) fn finish(self) -> Stream {
@@ -51,8 +53,8 @@ mod tests {
     #[test]
     fn exactly_the_cap_is_not_truncated_and_one_more_byte_is() {
         let mut capture = Capture::new(8);
-        capture.push(b"12345");
-        capture.push(b"678");
+        assert!(capture.push(b"12345"));
+        assert!(capture.push(b"678"));
         let stream = capture.finish();
         assert_eq!(
             (stream.bytes.as_slice(), stream.truncated, stream.produced),
@@ -60,9 +62,9 @@ mod tests {
         );
 
         let mut capture = Capture::new(8);
-        capture.push(b"12345");
-        capture.push(b"6789");
-        capture.push(b"x");
+        assert!(capture.push(b"12345"));
+        assert!(!capture.push(b"6789"));
+        assert!(!capture.push(b"x"));
         let stream = capture.finish();
         assert_eq!(
             (stream.bytes.as_slice(), stream.truncated, stream.produced),

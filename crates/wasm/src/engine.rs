@@ -46,6 +46,9 @@ pub const EXIT_DEADLINE: i32 = 124;
 /// Exit code of a run that a trap ended.
 pub const EXIT_TRAP: i32 = 134;
 
+/// Exit code of a step that wrote more than is kept: that of a process that was killed.
+pub const EXIT_OUTPUT: i32 = 137;
+
 /// Stack for compiled code. The JavaScript stack is bounded by the linear stack long before this is used up (the deepest
 /// recursion measured takes a quarter of it), so overflowing it means something the bound does not see.
 pub(crate) const WASM_STACK: usize = 32 << 20;
@@ -84,11 +87,23 @@ impl Default for EngineConfig {
     }
 }
 
+/// What begins a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// `code` is a script.
+    Script,
+    /// `code` names a file in JSON, with its arguments.
+    Step,
+}
+
 /// One program to run.
 #[derive(Clone, Debug)]
 pub struct RunSpec<'a> {
     /// JavaScript source text without NUL.
     pub code: &'a str,
+    pub(crate) program: Program,
+    /// Bytes kept of each stream where it is not the engine's own number; a run that writes more is ended.
+    pub(crate) output_cap: Option<usize>,
     /// Time until the run is ended, from the moment it has its slot.
     pub timeout: Duration,
     /// Ends the run early; it then has no result.
@@ -113,6 +128,8 @@ impl<'a> RunSpec<'a> {
     pub fn new(code: &'a str, timeout: Duration) -> Self {
         Self {
             code,
+            program: Program::Script,
+            output_cap: None,
             timeout,
             cancel: None,
             host: None,
@@ -140,6 +157,8 @@ pub struct RunReport {
     pub trap: Option<TrapKind>,
     /// The program asked for more memory than it may use and was refused.
     pub memory_refused: bool,
+    /// The program made more files and folders than there may be and was refused.
+    pub entry_refused: bool,
     /// The largest size of its memory, in bytes; the engine image included.
     pub peak_memory: u64,
     /// Wall time from having a slot to the program's end.
@@ -301,6 +320,12 @@ impl Engine {
         least_pages(&self.image)
     }
 
+    /// Whether a run that may use these many pages, files included, can start beside these files.
+    pub(crate) fn starts_beside(&self, files: &Files, memory_pages: u32) -> bool {
+        let held = u32::try_from(files.bytes().div_ceil(PAGE)).unwrap_or(u32::MAX);
+        memory_pages.saturating_sub(held) >= self.least_pages()
+    }
+
     /// Everything the loaded image imports, as `module.name`.
     pub fn imports(&self) -> Vec<String> {
         self.image
@@ -327,11 +352,13 @@ impl Engine {
             .checked_add(spec.timeout)
             .unwrap_or(started + Duration::from_secs(86_400));
         let guest = Guest {
-            stdout: Capture::new(self.config.output_cap),
-            stderr: Capture::new(self.config.output_cap),
+            stdout: Capture::new(spec.output_cap.unwrap_or(self.config.output_cap)),
+            stderr: Capture::new(spec.output_cap.unwrap_or(self.config.output_cap)),
             memory: None,
             memory_limit: spec.memory_pages.unwrap_or(u32::MAX).min(self.config.memory_pages) as usize * PAGE,
             growth_refused: false,
+            entry_refused: false,
+            ends_at_cap: spec.output_cap.is_some(),
             deadline,
             after_output: spec.after_output,
             every_check: false,
@@ -347,7 +374,7 @@ impl Engine {
         let _ticking = self.ticker.running();
 
         let before = [&*spec.client, &spec.preamble];
-        let outcome = execute(&loaded, &self.habit, &mut store, before, spec.code).await;
+        let outcome = execute(&loaded, &self.habit, &mut store, before, (spec.program, spec.code)).await;
         let ended = Instant::now();
         let memory = store.data().memory;
         if let Some(memory) = memory {
@@ -371,6 +398,7 @@ impl Engine {
             stderr: guest.stderr.finish(),
             trap: if timed_out { None } else { trap },
             memory_refused: guest.growth_refused,
+            entry_refused: guest.entry_refused,
             peak_memory,
             duration: ended - started,
         })
@@ -412,7 +440,7 @@ async fn execute(
     habit: &Habit,
     store: &mut Store<Guest>,
     before: [&str; 2],
-    code: &str,
+    (program, code): (Program, &str),
 ) -> Result<i32, Failure> {
     let instance = loaded.instance.instantiate_async(&mut *store).await.map_err(|error| {
         // A deadline may pass this early too, and is answered like any other.
@@ -429,7 +457,11 @@ async fn execute(
     store.data_mut().memory = Some(memory);
     habit.before_run(memory.data_mut(&mut *store));
     let alloc = function::<u32, u32>(&instance, store, &loaded.alloc)?;
-    let run = function::<(u32, u32, i64, i64), i32>(&instance, store, &loaded.run)?;
+    let export = match program {
+        Program::Script => &loaded.run,
+        Program::Step => &loaded.step,
+    };
+    let run = function::<(u32, u32, i64, i64), i32>(&instance, store, export)?;
 
     for (which, text) in (0_u32..).zip(before).filter(|(_, text)| !text.is_empty()) {
         let (at, length) = place(store, memory, &alloc, text).await?;

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut as _, Caller, Linker, Memory, ResourceLimiter, UpdateDeadline};
 
 use crate::capture::Capture;
-use crate::files::{EINVAL, ENOSPC, ENOSYS, Errno, Files, Stat};
+use crate::file_calls;
+use crate::files::Files;
 use crate::host_call::{self, HostCalls, HostResponse, Refused};
 
 /// Module name of every import.
@@ -31,6 +32,8 @@ pub(crate) enum Stop {
     Deadline,
     /// The caller no longer wants the answer.
     Cancelled,
+    /// It wrote more than it may.
+    Output,
     /// The guest broke the shim's contract (a pointer outside its memory, an unknown stream).
     Contract,
 }
@@ -41,6 +44,7 @@ impl fmt::Display for Stop {
             Self::Exit(code) => write!(formatter, "the program ended with code {code}"),
             Self::Deadline => formatter.write_str("the deadline passed"),
             Self::Cancelled => formatter.write_str("the caller cancelled"),
+            Self::Output => formatter.write_str("a stream passed its limit"),
             Self::Contract => formatter.write_str("the guest broke the shim's contract"),
         }
     }
@@ -57,6 +61,10 @@ pub(crate) struct Guest {
     pub(crate) memory_limit: usize,
     /// A `memory.grow` past the limit was refused.
     pub(crate) growth_refused: bool,
+    /// A file or folder more than there may be was refused.
+    pub(crate) entry_refused: bool,
+    /// Dropping a byte of output ends the run.
+    pub(crate) ends_at_cap: bool,
     pub(crate) deadline: Instant,
     /// As in the run's specification.
     pub(crate) after_output: Option<Duration>,
@@ -107,7 +115,7 @@ pub(crate) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.func_wrap(MODULE, "exit", |code: i32| -> wasmtime::Result<()> {
         Err(Stop::Exit(code).into())
     })?;
-    linker.func_wrap(MODULE, "files", file_call)?;
+    file_calls::define(linker)?;
     linker.func_wrap_async(
         MODULE,
         "host_call",
@@ -122,10 +130,13 @@ fn write(mut caller: Caller<'_, Guest>, stream: i32, at: u32, length: u32) -> wa
     let memory = caller.data().memory.ok_or(Stop::Contract)?;
     let (data, guest) = memory.data_and_store_mut(&mut caller);
     let bytes = slice(data, at, length).ok_or(Stop::Contract)?;
-    match stream {
+    let kept = match stream {
         1 => guest.stdout.push(bytes),
         2 => guest.stderr.push(bytes),
         _ => return Err(Stop::Contract.into()),
+    };
+    if !kept && guest.ends_at_cap {
+        return Err(Stop::Output.into());
     }
     if let Some(rest) = guest.after_output {
         guest.deadline = Instant::now() + rest;
@@ -187,102 +198,7 @@ async fn call_host(
     Ok(packed)
 }
 
-/// A stretch of a guest's memory: where it starts, and its length.
-type Part = (u32, u32);
-
-/// Marks a folder's size.
-const FOLDER: i64 = 1 << 52;
-
-/// One operation on the files: a size or 0, or a negative error number. What is read is written to the last stretch if it fits.
-#[expect(clippy::too_many_arguments, reason = "an import takes numbers only")]
-fn file_call(
-    mut caller: Caller<'_, Guest>,
-    operation: i32,
-    path_at: u32,
-    path_length: u32,
-    data_at: u32,
-    data_length: u32,
-    out_at: u32,
-    out_capacity: u32,
-) -> wasmtime::Result<i64> {
-    caller.data().check()?;
-    let memory = caller.data().memory.ok_or(Stop::Contract)?;
-    let (memory, guest) = memory.data_and_store_mut(&mut caller);
-    let answer = operate(
-        guest,
-        memory,
-        operation,
-        [(path_at, path_length), (data_at, data_length), (out_at, out_capacity)],
-    );
-    match answer? {
-        Ok(answer) => Ok(answer),
-        Err(error) => {
-            guest.growth_refused |= error == ENOSPC;
-            Ok(error.answer())
-        }
-    }
-}
-
-/// The outer error is a guest that broke the shim's contract.
-fn operate(
-    guest: &Guest,
-    memory: &mut [u8],
-    operation: i32,
-    [path, data, out]: [Part; 3],
-) -> Result<Result<i64, Errno>, Stop> {
-    let Some(files) = &guest.files else {
-        return Ok(Err(ENOSYS));
-    };
-    let part = |(at, length): Part| slice(memory, at, length).ok_or(Stop::Contract);
-    let Ok(path) = std::str::from_utf8(part(path)?).map(str::to_owned) else {
-        return Ok(Err(EINVAL));
-    };
-    let path = path.as_str();
-    let data = part(data)?;
-    let limit = guest.memory_limit.saturating_sub(memory.len());
-    let size = |length: usize| i64::try_from(length).unwrap_or(FOLDER - 1);
-    let mut tree = files.lock();
-    let listed;
-    let read = match operation {
-        0 => tree.read(path),
-        1 => return Ok(tree.write(path, data, false, limit).map(|()| 0)),
-        2 => return Ok(tree.write(path, data, true, limit).map(|()| 0)),
-        3 => return Ok(tree.make_folder(path, limit).map(|()| 0)),
-        4 => match tree.list(path) {
-            Ok(names) => {
-                listed = names;
-                Ok(listed.as_slice())
-            }
-            Err(error) => Err(error),
-        },
-        5 => {
-            return Ok(tree.stat(path).map(|stat| match stat {
-                Stat::File(length) => size(length),
-                Stat::Folder => FOLDER,
-            }));
-        }
-        6 => {
-            let to = std::str::from_utf8(data).map_err(|_| EINVAL);
-            return Ok(to.and_then(|to| tree.rename(path, to, limit)).map(|()| 0));
-        }
-        7 => return Ok(tree.remove_file(path).map(|()| 0)),
-        8 => return Ok(tree.remove_folder(path).map(|()| 0)),
-        9 => return Ok(tree.remove_all(path).map(|()| 0)),
-        _ => return Err(Stop::Contract),
-    };
-    let read = match read {
-        Ok(read) => read,
-        Err(error) => return Ok(Err(error)),
-    };
-    if read.len() <= out.1 as usize {
-        let start = out.0 as usize;
-        let target = memory.get_mut(start..start.saturating_add(read.len()));
-        target.ok_or(Stop::Contract)?.copy_from_slice(read);
-    }
-    Ok(Ok(size(read.len())))
-}
-
-fn slice(data: &[u8], at: u32, length: u32) -> Option<&[u8]> {
+pub(crate) fn slice(data: &[u8], at: u32, length: u32) -> Option<&[u8]> {
     let start = at as usize;
     data.get(start..start.checked_add(length as usize)?)
 }

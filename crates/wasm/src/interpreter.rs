@@ -70,7 +70,7 @@ impl Kept {
     /// No instance could be made.
     pub(crate) async fn learn(self: &Arc<Self>) -> Result<(), RunError> {
         let sample = Interpreter::start(Arc::clone(self)).await?;
-        let ended = sample.cell("1", START, None, None, None).await?;
+        let ended = sample.cell("1", START, None, None, Some(Files::default())).await?;
         if let Some(sample) = ended.interpreter {
             let memory = sample.memory.data(&sample.store);
             let pages = sys::pages(memory.as_ptr().addr(), memory.len()).unwrap_or_default();
@@ -87,6 +87,8 @@ impl Kept {
             memory: None,
             memory_limit: self.config.memory_pages as usize * PAGE,
             growth_refused: false,
+            entry_refused: false,
+            ends_at_cap: false,
             deadline: Instant::now() + START,
             after_output: None,
             every_check: false,
@@ -179,8 +181,8 @@ impl Interpreter {
         self.memory.data_size(&self.store)
     }
 
-    /// Runs one cell to its end. Host calls get the answers of `host`, 503 without one; `files` are the files it finds. A guest that computes hands the thread
-    /// back every millisecond. Dropping the future ends the cell and its interpreter.
+    /// Runs one cell to its end. Host calls get the answers of `host`, 503 without one; `files` are the files it finds. A guest that
+    /// computes hands the thread back every millisecond. Dropping the future ends the cell and its interpreter.
     ///
     /// # Errors
     /// There is no report, and no interpreter, when `cancel` fired or the runtime itself failed.
@@ -251,6 +253,7 @@ impl Interpreter {
             stderr: output(&mut guest.stderr),
             trap: if timed_out { None } else { trap },
             memory_refused: guest.growth_refused,
+            entry_refused: guest.entry_refused,
             peak_memory,
             duration: ended - started,
         };

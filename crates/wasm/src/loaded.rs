@@ -30,6 +30,7 @@ pub(crate) struct Loaded {
     pub(crate) alloc: ModuleExport,
     pub(crate) prelude: ModuleExport,
     pub(crate) run: ModuleExport,
+    pub(crate) step: ModuleExport,
     pub(crate) cell: ModuleExport,
 }
 
@@ -97,6 +98,7 @@ impl Loaded {
             alloc: export("alloc")?,
             prelude: export("prelude")?,
             run: export("run")?,
+            step: export("step")?,
             cell: export("cell")?,
             instance: linker.instantiate_pre(&module).map_err(BuildError::runtime)?,
         })

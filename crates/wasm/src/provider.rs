@@ -1,4 +1,4 @@
-//! The engine as a provider: tier `process`, snippets; its sessions are in [`crate::session`].
+//! The engine as a provider: tier `process`, snippets and projects; its sessions are in [`crate::session`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use plimsoll_core::{
 use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, RunContext, Sandbox, Sessions};
 
 use crate::engine::{
-    self, DEFAULT_MEMORY_PAGES, Engine, EngineConfig, HostCalls, HostFuture, HostRequest, HostResponse,
+    self, DEFAULT_MEMORY_PAGES, Engine, EngineConfig, Files, HostCalls, HostFuture, HostRequest, HostResponse,
     MAX_MEMORY_PAGES, RunReport, RunSpec, TrapKind,
 };
+use crate::project::{Plan, Room};
 use crate::session;
 
 /// Timeout of a run that asks for none.
@@ -74,7 +75,7 @@ impl Wasm {
             isolation: Isolation::Proven(Tier::Process),
             environments: Environments {
                 javascript: Some(javascript()),
-                project: None,
+                project: Some(javascript()),
                 module: None,
             },
             grants: GrantSupport {
@@ -96,8 +97,21 @@ impl Wasm {
     async fn execute(&self, call: &AdmittedCall, context: RunContext) -> Result<Outcome, RunError> {
         call.recheck(&self.evidence)?;
         self.enforceable()?;
-        let Payload::JavaScript(snippet) = call.payload() else {
-            return Err(Refusal::unsupported("provider wasm runs javascript payloads only").into());
+        let snippet = match call.payload() {
+            Payload::JavaScript(snippet) => snippet,
+            Payload::Project(project) => {
+                let plan = Plan::new(project)?;
+                let room = Room {
+                    files: Files::default(),
+                    memory_pages: self.engine.config().memory_pages,
+                };
+                let outcome = plan
+                    .run(&self.engine, &room, self.time_limit(call), context.cancelled)
+                    .await;
+                room.files.clear();
+                return outcome;
+            }
+            _ => return Err(Refusal::unsupported("provider wasm runs javascript and project payloads only").into()),
         };
         let mut spec = RunSpec::new(&snippet.code, self.time_limit(call));
         spec.cancel = Some(context.cancelled);
@@ -124,7 +138,7 @@ impl Wasm {
     }
 }
 
-/// What snippets and sessions run in.
+/// What snippets, projects and sessions run in.
 pub(crate) fn javascript() -> PayloadEnvironment {
     PayloadEnvironment {
         identity: Engine::identity().to_owned(),
@@ -178,6 +192,8 @@ pub(crate) fn outcome(result: RunResult, diagnostics: Diagnostics, duration: Dur
 pub(crate) fn diagnostics(report: &RunReport) -> Diagnostics {
     let limit_hit = if report.memory_refused {
         Some(Limit::Memory)
+    } else if report.entry_refused {
+        Some(Limit::Disk)
     } else if report.stdout.truncated || report.stderr.truncated {
         Some(Limit::Output)
     } else {

@@ -1,4 +1,5 @@
-//! Sessions: an interpreter kept for cells, fresh instances for snippets, and a tree of files in memory for both.
+//! Sessions: an interpreter kept for cells, fresh instances for snippets and the steps of projects, and a tree of files in memory
+//! for all of them.
 //!
 //! A session is nothing more than that: no process, no socket. So it cannot be lost behind its provider's back,
 //! a sweep finds nothing (what a cell started ended with it), and suspending it only lets go of what it shares anyway.
@@ -14,11 +15,13 @@ use plimsoll_sandbox::{BoxFuture, OpenContext, ProviderFault, RunContext, Sessio
 use tokio::sync::Mutex;
 
 use crate::engine::{Engine, Files, Interpreter, RunSpec};
+use crate::files::WORK;
 use crate::guest::PAGE;
+use crate::project::{Plan, Room};
 use crate::provider::{
     DEFAULT_TIMEOUT, MAX_TIMEOUT, NoGrant, Wasm, diagnostics, failed, javascript, outcome, snippet_outcome,
 };
-use crate::smoke;
+use crate::smoke_session;
 
 /// The least an idle session is charged, in bytes.
 const LEAST_CHARGE: u64 = 1 << 20;
@@ -28,7 +31,7 @@ pub(crate) fn support() -> SessionSupport {
     SessionSupport {
         environment: javascript(),
         snippets: true,
-        projects: false,
+        projects: true,
         grants: GrantSupport::default(),
         disk_bound: false,
     }
@@ -66,7 +69,7 @@ impl Sessions for Wasm {
 
     fn smoke_test(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
         Box::pin(async {
-            smoke::sessions(&self.engine).await.map_err(|cause| ProviderFault {
+            smoke_session::prove(self).await.map_err(|cause| ProviderFault {
                 phase: "smoke test",
                 cause,
             })
@@ -114,25 +117,39 @@ impl Kept {
         match call.call().payload() {
             Payload::JavaScript(snippet) => {
                 let mut spec = RunSpec::new(&snippet.code, timeout);
-                // Interpreter, files and snippet have the session's one limit between them.
-                let pages = |bytes: usize| u32::try_from(bytes.div_ceil(PAGE)).unwrap_or(u32::MAX);
-                let held = state.interpreter.as_ref().map_or(0, Interpreter::memory);
-                let left = self.engine.config().memory_pages.saturating_sub(pages(held));
-                if left.saturating_sub(pages(self.files.bytes())) < self.engine.least_pages() {
-                    return Err(Refusal::capacity(
-                        "the session's variables and files leave no memory for a snippet; let some go, or use a cell",
-                    )
-                    .into());
-                }
-                spec.memory_pages = Some(left);
+                spec.memory_pages = Some(self.pages_left(&state)?);
                 spec.cancel = Some(context.cancelled);
                 spec.host = Some(Arc::new(NoGrant));
                 spec.files = Some(self.files.clone());
                 self.engine.run(spec).await.map(snippet_outcome).map_err(failed)
             }
             Payload::Cell(cell) => self.cell(&mut state, cell, timeout, context).await,
-            _ => Err(Refusal::unsupported("sessions of provider wasm run javascript and cell payloads only").into()),
+            Payload::Project(project) => {
+                let plan = Plan::new(project)?;
+                let room = Room {
+                    files: self.files.clone(),
+                    memory_pages: self.pages_left(&state)?,
+                };
+                plan.run(&self.engine, &room, timeout, context.cancelled).await
+            }
+            Payload::Module(_) => Err(Refusal::unsupported("sessions of provider wasm run no module payloads").into()),
         }
+    }
+
+    /// What its interpreter leaves: interpreter, files and a snippet or step have the session's one limit between them.
+    ///
+    /// # Errors
+    /// No instance can start beside interpreter and files.
+    fn pages_left(&self, state: &State) -> Result<u32, Refusal> {
+        let held = state.interpreter.as_ref().map_or(0, Interpreter::memory);
+        let held = u32::try_from(held.div_ceil(PAGE)).unwrap_or(u32::MAX);
+        let left = self.engine.config().memory_pages.saturating_sub(held);
+        if self.engine.starts_beside(&self.files, left) {
+            return Ok(left);
+        }
+        Err(Refusal::capacity(
+            "the session's variables and files leave no memory for a snippet or a step; let some go, or use a cell",
+        ))
     }
 
     /// Writes a cell's files; those before one that cannot be written stay.
@@ -140,11 +157,11 @@ impl Kept {
         let limit = (self.engine.config().memory_pages as usize * PAGE).saturating_sub(memory);
         let mut tree = self.files.lock();
         for (index, file) in files.iter().enumerate() {
-            tree.place(&format!("/{}", file.path), file.content.as_bytes(), limit)
+            tree.place(&format!("{WORK}/{}", file.path), file.content.as_bytes(), limit)
                 .map_err(|error| {
                     Refusal::request(format!(
                         "cell.files[{index}] cannot be written: {}; the code did not run",
-                        error.name()
+                        error.told()
                     ))
                 })?;
         }

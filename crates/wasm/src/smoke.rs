@@ -81,37 +81,3 @@ impl Engine {
         }
     }
 }
-
-/// What a session's cells are asked, and what they must print. The last one's error is a result and keeps the state.
-const CELLS: [(&str, i32, &[u8]); 3] = [
-    ("const kept = 41", 0, b""),
-    ("throw kept", 1, b""),
-    ("await kept + 1", 0, b"42\n"),
-];
-
-/// Proves what sessions promise: a cell sees what the one before defined, an error is a result and keeps the state, no other
-/// session sees it, and a loop is interrupted.
-///
-/// # Errors
-/// The first promise that does not hold.
-pub(crate) async fn sessions(engine: &Engine) -> Result<(), String> {
-    let open = async || engine.interpreter().await.map_err(|error| error.to_string());
-    let mut interpreter = open().await?;
-    for (code, exit, printed) in CELLS {
-        let ended = interpreter.cell(code, PATIENCE, None, None, None).await;
-        let ended = ended.map_err(|error| error.to_string())?;
-        match ended.interpreter {
-            Some(kept) if ended.report.exit_code == exit && ended.report.stdout.bytes == printed => interpreter = kept,
-            _ => return Err(format!("the cell `{code}` answered otherwise: {:?}", ended.report)),
-        }
-    }
-    let other = open().await?.cell("typeof kept", PATIENCE, None, None, None).await;
-    match other {
-        Ok(other) if other.report.stdout.bytes == b"'undefined'\n" => {}
-        other => return Err(format!("a session could see another: {other:?}")),
-    }
-    match interpreter.cell("while (true) {}", LOOP_TIME, None, None, None).await {
-        Ok(ended) if ended.report.timed_out && ended.interpreter.is_none() => Ok(()),
-        other => Err(format!("an endless loop was not interrupted: {other:?}")),
-    }
-}

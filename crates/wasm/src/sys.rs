@@ -11,13 +11,13 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 use rustix::param::page_size;
-use wasmtime::{Engine, Module, StackCreator, StackMemory};
+use wasmtime::{Engine, Module, PoolingAllocationConfig, StackCreator, StackMemory};
 
 use crate::artifact::Artifact;
 use crate::bridges::Stretch;
@@ -33,6 +33,20 @@ pub(crate) fn load(engine: &Engine, artifact: &Artifact) -> wasmtime::Result<Mod
     // descriptors: whoever could change it could as well change this process. wasmtime checks version, target, CPU
     // features and settings before it uses them.
     unsafe { Module::deserialize_open_file(engine, file) }
+}
+
+/// What the kernel tells this process of its own pages, opened once: a process that has given up being dumpable, as a daemon
+/// does, may not open it any more unless it is root. `None` where it cannot be opened.
+static PAGES: LazyLock<Option<File>> = LazyLock::new(|| {
+    let opened = open("/proc/self/pagemap", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    opened.ok().map(File::from)
+});
+
+/// Opens what this crate and the pool want to know of this process's pages.
+pub(crate) fn open_pages() {
+    LazyLock::force(&PAGES);
+    // The pool keeps what this opens.
+    let _: bool = PoolingAllocationConfig::is_pagemap_scan_available();
 }
 
 /// The kernel's `struct pm_scan_arg` (Linux 6.7).
@@ -75,7 +89,7 @@ const REGIONS: usize = 512;
 /// scans the slot. `None` where the kernel does not tell (before Linux 6.7, or where `/proc` does not show this process its
 /// own pages), which stops the pool from scanning too.
 pub(crate) fn written(memory: &[u8]) -> Option<Vec<Stretch>> {
-    let pages = open("/proc/self/pagemap", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let pages = PAGES.as_ref()?;
     let start = memory.as_ptr().addr();
     let mut regions = [Region::default(); REGIONS];
     let mut scan = Scan {
@@ -122,7 +136,7 @@ pub(crate) enum Page {
 pub(crate) fn pages(start: usize, length: usize) -> Option<Vec<Page>> {
     let page = page_size();
     let (first, count) = (start / page, length.div_ceil(page));
-    let map = File::from(open("/proc/self/pagemap", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?);
+    let map = PAGES.as_ref()?;
     let mut entries = vec![0; count.checked_mul(ENTRY)?];
     map.read_exact_at(&mut entries, (first as u64).checked_mul(ENTRY as u64)?)
         .ok()?;

@@ -4,7 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_wasm::engine::{EXIT_DEADLINE, Engine, EngineConfig, Interpreter, RunError, RunReport, RunSpec, TrapKind};
+use plimsoll_wasm::engine::{
+    EXIT_DEADLINE, Engine, EngineConfig, Files, Interpreter, RunError, RunReport, RunSpec, TrapKind,
+};
 use tokio_util::sync::CancellationToken;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -298,6 +300,15 @@ async fn what_a_cell_started_and_did_not_wait_for_ends_with_it() {
         ("setTimeout(() => console.log('before'), 1); await new Promise((done) => setTimeout(done, 5))", 0, "before\n"),
     ])
     .await;
+    // Nor does it help to lock them against being ended.
+    conversation(&[
+        ("var ticks = 0; Object.freeze(setInterval(() => ticks++, 1)); Object.freeze(setImmediate(() => ticks++)); undefined", 0, ""),
+        ("Object.defineProperty(setTimeout(() => ticks++), '_destroyed', { set() { throw 1 } }); setTimeout(() => ticks++); undefined", 0, ""),
+        ("await new Promise((done) => setTimeout(done, 100)); ticks", 0, "0\n"),
+        ("var one = Object.freeze(setTimeout(() => { ticks = 7 }, 1)); await new Promise((done) => setTimeout(done, 5)); ticks", 0, "7\n"),
+        ("clearTimeout(one); clearImmediate(Object.freeze(setImmediate(() => { ticks = 8 }))); await new Promise((done) => setTimeout(done, 5)); ticks", 0, "7\n"),
+    ])
+    .await;
     // A wait that nothing can end ends at once, and the interpreter goes on.
     let (report, interpreter) = cell(
         fresh().await,
@@ -468,6 +479,59 @@ async fn interpreters_at_once_keep_to_themselves() {
     });
     for talk in talks.collect::<Vec<_>>() {
         talk.await.unwrap();
+    }
+}
+
+/// An object inherits what a program puts on `Object.prototype`; the one a value travels in does not.
+#[tokio::test]
+async fn the_value_of_a_cell_that_awaits_is_its_own_whatever_objects_inherit() {
+    for spoiled in [
+        "Object.prototype.then = function (done) { done({ value: 'forged' }) }; undefined",
+        "Object.prototype.then = function () {}; undefined",
+        "Object.defineProperty(Object.prototype, 'value', { set() {}, get() { return 'forged' } }); undefined",
+    ] {
+        conversation(&[
+            (spoiled, 0, ""),
+            ("await null; 6 * 7", 0, "42\n"),
+            ("await null; 'own'", 0, "'own'\n"),
+        ])
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn import_in_a_cell_gives_modules_and_says_what_is_not_there() {
+    conversation(&[
+        ("const { basename } = await import('node:path'); basename('/a/b')", 0, "'b'\n"),
+        ("(await import('util')).default === require('util')", 0, "true\n"),
+        ("await import('fs').catch((error) => error.message)", 0, "\"Cannot find module 'fs' imported from cell3.js: this sandbox has no file system; put the data in the program and print the result\"\n"),
+        ("await import('lodash').catch((error) => error.code)", 0, "'ERR_MODULE_NOT_FOUND'\n"),
+    ])
+    .await;
+    let (files, mut interpreter) = (Files::default(), fresh().await);
+    for (code, printed) in [
+        (
+            "require('fs').writeFileSync('m.mjs', 'export let n = 1; export const add = () => n++;')",
+            "",
+        ),
+        ("var m = await import('./m.mjs'); m.add(); m.n", "2\n"),
+        ("(await import('/work/m.mjs')) === m", "true\n"),
+        ("require('fs').writeFileSync('bad.mjs', 'import \"./missing.mjs\"')", ""),
+        (
+            "await import('./bad.mjs').catch((error) => error.message)",
+            "\"Cannot find module '/work/missing.mjs' imported from /work/bad.mjs: there is no such file here\"\n",
+        ),
+        (
+            "process.chdir('/tmp'); await import('./m.mjs').catch((error) => error.code)",
+            "'ERR_MODULE_NOT_FOUND'\n",
+        ),
+    ] {
+        let ended = interpreter
+            .cell(code, TIMEOUT, None, None, Some(files.clone()))
+            .await
+            .unwrap();
+        interpreter = ended.interpreter.unwrap();
+        assert_eq!(answer(ended.report), (0, printed.to_owned(), String::new()), "{code}");
     }
 }
 

@@ -350,13 +350,15 @@ async fn the_smallest_memory_is_named_and_suffices() {
 }
 
 #[tokio::test]
-async fn nothing_blocks_and_nothing_can_be_imported() {
+async fn nothing_blocks_and_only_what_can_be_required_can_be_imported() {
     let code =
         "try { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10) } catch (e) { console.log(e.name) }";
     assert_eq!(prints(code).await, "TypeError\n");
-    let code = "for (const m of ['qjs:std', 'qjs:os', 'util', './x.js', 'main']) \
-                await import(m).then(() => console.log('imported', m), () => console.log('rejected'))";
-    assert_eq!(prints(code).await, "rejected\n".repeat(5));
+    let code = "for (const m of ['qjs:std', 'qjs:os', './x.js', 'main', 'fs', 'plimsoll:fs', 'intl/index.js', 'file:///x.js']) \
+                await import(m).then(() => console.log('imported', m), (e) => console.log(e.code))";
+    assert_eq!(prints(code).await, "ERR_MODULE_NOT_FOUND\n".repeat(8));
+    let code = "console.log((await import('node:util')).inspect === require('util').inspect, (await import('path')).default.sep)";
+    assert_eq!(prints(code).await, "true /\n");
     assert_eq!(
         prints("console.log(typeof fetch, typeof require, typeof process)").await,
         "undefined function object\n"

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use plimsoll_core::limits::PROTOCOL;
 use plimsoll_core::{
     Addressed, AuthorizedOpen, CellResult, CellRun, Code, JavaScriptRun, Limit, OpenRequest, Outcome, Payload, Permit,
-    ProjectFile, ProjectRun, Reason, Refusal, Resources, RunError, RunRequest, RunResult, SessionEnd, SoftwareRule,
-    Turn,
+    ProjectFile, ProjectOutcome, ProjectRun, Reason, Refusal, Resources, RunError, RunRequest, RunResult, SessionEnd,
+    SoftwareRule, Turn,
 };
 use plimsoll_sandbox::{OpenContext, RunContext, Sandbox, Session, SessionCall, Suspended};
 use plimsoll_wasm::Wasm;
@@ -198,13 +198,23 @@ async fn what_a_session_cannot_run_is_refused_before_anything_runs() {
     let provider = provider();
     let session = open(&provider).await.unwrap();
     let project = Payload::Project(ProjectRun {
-        steps: vec!["ls".to_owned()],
+        files: vec![ProjectFile {
+            path: "a.js".to_owned(),
+            content: String::new(),
+        }],
+        steps: vec!["ls".to_owned(), "node a.js".to_owned()],
         ..ProjectRun::default()
     });
-    let refusal = addressed(&*session, request(project, 0)).unwrap_err();
+    let call = addressed(&*session, request(project, 0)).unwrap();
+    let refusal = refused(session.run(&call, context()).await.unwrap_err());
     assert_eq!(
         (refusal.reason(), refusal.code()),
         (Reason::Unsupported, Code::Unimplemented)
+    );
+    assert!(refusal.message().contains("`node FILE [arguments]`"), "{refusal}");
+    assert_eq!(
+        told(&cell(&*session, "require('fs').readdirSync('.')").await),
+        (0, "[]\n", true, false)
     );
     let python = Payload::Cell(CellRun {
         language: "python".to_owned(),
@@ -270,7 +280,7 @@ async fn files_are_written_before_the_code_runs_and_stay_for_every_later_call() 
     };
     assert_eq!(result.stdout, b"text!\n");
     let other = open(&provider).await.unwrap();
-    assert_eq!(told(&cell(&*other, "require('fs').readdirSync('/')").await).1, "[]\n");
+    assert_eq!(told(&cell(&*other, "require('fs').readdirSync('.')").await).1, "[]\n");
     let Suspended::Holds(before) = session.suspend().await.unwrap() else {
         panic!("it gives its slot back")
     };
@@ -283,6 +293,77 @@ async fn files_are_written_before_the_code_runs_and_stay_for_every_later_call() 
         panic!("it gives its slot back")
     };
     assert!(after >= before + (8 << 20), "{before} {after}");
+}
+
+#[tokio::test]
+async fn projects_and_cells_of_a_session_share_its_files_and_nothing_else() {
+    let provider = provider();
+    let session = open(&provider).await.unwrap();
+    let project = |files: &[(&str, &str)], steps: &[&str], artifacts: &[&str]| {
+        Payload::Project(ProjectRun {
+            files: files
+                .iter()
+                .map(|&(path, content)| ProjectFile {
+                    path: path.to_owned(),
+                    content: content.to_owned(),
+                })
+                .collect(),
+            steps: steps.iter().map(|&step| step.to_owned()).collect(),
+            artifacts: artifacts.iter().map(|&path| path.to_owned()).collect(),
+            ..ProjectRun::default()
+        })
+    };
+    cell(
+        &*session,
+        "const x = 1; require('fs').mkdirSync('lib'); require('fs').writeFileSync('lib/cell.mjs', 'export default typeof x')",
+    )
+    .await;
+    let files = [
+        (
+            "main.mjs",
+            "import told from './lib/cell.mjs'; import fs from 'fs'; console.log(told); fs.writeFileSync('.plimsoll/made.json', '[4]')",
+        ),
+        (".plimsoll/keep", ""),
+    ];
+    let ran = outcome(&*session, project(&files, &["node main.mjs"], &[]), 0).await;
+    let RunResult::Project(result) = ran.result else {
+        panic!("{:?}", ran.result)
+    };
+    assert_eq!(
+        (result.outcome, result.steps[0].stdout_text().as_ref()),
+        (ProjectOutcome::COMPLETED, "undefined\n")
+    );
+    // The interpreter is the one from before, and imports what it and the project wrote.
+    let read = "const made = require('./.plimsoll/made.json'); const m = await import('./lib/cell.mjs'); [x, made[0], m.default, __dirname]";
+    assert_eq!(
+        told(&cell(&*session, read).await),
+        (0, "[ 1, 4, 'number', '/work' ]\n", false, false)
+    );
+    // A later project finds all of it without sending anything.
+    let ran = outcome(
+        &*session,
+        project(&[], &["node main.mjs"], &[".plimsoll/made.json", "lib/cell.mjs"]),
+        0,
+    )
+    .await;
+    let RunResult::Project(result) = ran.result else {
+        panic!("{:?}", ran.result)
+    };
+    assert_eq!(result.artifacts.len(), 2);
+    let failed = outcome(&*session, project(&[("lib", "a file")], &["node main.mjs"], &[]), 0).await;
+    let RunResult::Project(result) = failed.result else {
+        panic!("{:?}", failed.result)
+    };
+    assert_eq!(result.outcome, ProjectOutcome::SETUP_FAILED);
+    // A step that is ended ends no interpreter.
+    let spin = outcome(
+        &*session,
+        project(&[("spin.js", "while (true) {}")], &["node spin.js"], &[]),
+        50,
+    )
+    .await;
+    assert!(matches!(spin.result, RunResult::Project(result) if result.outcome == ProjectOutcome::TIMED_OUT));
+    assert_eq!(told(&cell(&*session, "x").await), (0, "1\n", false, false));
 }
 
 #[tokio::test]
@@ -340,6 +421,13 @@ async fn interpreter_files_and_snippet_share_one_memory_limit() {
     let call = addressed(&*session, request(snippet(), 0)).unwrap();
     let refusal = refused(session.run(&call, context()).await.unwrap_err());
     assert_eq!(refusal.reason(), Reason::Capacity, "{refusal}");
+    let step = Payload::Project(ProjectRun {
+        steps: vec!["node a.js".to_owned()],
+        ..ProjectRun::default()
+    });
+    let call = addressed(&*session, request(step, 0)).unwrap();
+    let refusal = refused(session.run(&call, context()).await.unwrap_err());
+    assert_eq!(refusal.reason(), Reason::Capacity, "{refusal}");
     // The next interpreter starts small.
     assert_eq!(told(&cell(&*session, "process.exit()").await), (1, "", false, true));
     let ran = outcome(&*session, snippet(), 0).await;
@@ -392,5 +480,6 @@ async fn the_smoke_test_passes_and_sessions_are_stated() {
     provider.sessions().unwrap().smoke_test().await.unwrap();
     let support = provider.evidence().sessions.clone().unwrap();
     assert_eq!(support.environment.languages, ["javascript"]);
-    assert!(support.snippets && !support.disk_bound && !support.grants.javascript);
+    assert!(support.snippets && support.projects && !support.disk_bound);
+    assert!(!support.grants.javascript && !support.grants.project);
 }

@@ -1,12 +1,16 @@
-// `fs` and `fs/promises` over the files of a session: a tree in memory that the host holds. Absent in a run that has none.
+// `fs` and `fs/promises` over the files of a project or session: a tree in memory that the host holds. Absent in a run that has
+// none.
 import { native } from 'plimsoll:internal/native';
 import { codedError, codes } from 'plimsoll:internal/errors';
 import * as loop from 'plimsoll:internal/loop';
 import { Buffer } from 'node:buffer';
 import path from 'node:path';
 import { URL } from 'plimsoll:internal/url';
+import process from 'node:process';
+import { cwd, stand } from 'plimsoll:internal/work';
 
-const READ = 0, WRITE = 1, APPEND = 2, MKDIR = 3, LIST = 4, STAT = 5, RENAME = 6, UNLINK = 7, RMDIR = 8, REMOVE = 9;
+const READ = 0, WRITE = 1, APPEND = 2, MKDIR = 3, LIST = 4, STAT = 5, RENAME = 6, UNLINK = 7, RMDIR = 8, REMOVE = 9,
+  COPY = 10;
 const FOLDER = 2 ** 52;
 /** Every entry is as old as the run's clock. */
 const BORN = 1640995200000;
@@ -33,6 +37,9 @@ export function isFile(name) {
   return size >= 0 && size !== FOLDER;
 }
 
+/** Whether an absolute path is that of a folder. */
+export const isFolder = (name) => native.files(STAT, name) === FOLDER;
+
 function failure(number, syscall, from, to) {
   const [code, text] = ERRORS.get(-number);
   const error = new Error(`${code}: ${text}, ${syscall} '${from}'${to === undefined ? '' : ` -> '${to}'`}`);
@@ -56,7 +63,7 @@ function named(name, argument = 'path') {
 }
 
 const place = (name) => {
-  const full = path.posix.resolve('/', name);
+  const full = path.posix.resolve(cwd(), name);
   return full.length > 1 && full.endsWith('/') ? full.slice(0, -1) : full;
 };
 
@@ -214,10 +221,8 @@ const sync = {
   copyFile(from, to, mode) {
     from = named(from, 'src');
     to = named(to, 'dest');
-    const bytes = native.files(READ, place(from));
-    if (typeof bytes === 'number') throw failure(bytes, 'copyfile', from, to);
-    if ((mode & 1) !== 0 && native.files(STAT, place(to)) >= 0) throw failure(-17, 'copyfile', from, to);
-    const answer = native.files(WRITE, place(to), bytes);
+    if ((mode & constants.COPYFILE_EXCL) !== 0 && native.files(STAT, place(to)) >= 0) throw failure(-17, 'copyfile', from, to);
+    const answer = native.files(COPY, place(from), place(to));
     if (answer < 0) throw failure(answer, 'copyfile', from, to);
   },
   cp(from, to, options) {
@@ -273,5 +278,16 @@ fs.existsSync = (name) => {
     return false;
   }
 };
+
+const chdirAtRoot = process.chdir;
+process.chdir = {
+  chdir(directory) {
+    if (!hasFiles()) return chdirAtRoot(directory);
+    if (typeof directory !== 'string') throw new codes.ERR_INVALID_ARG_TYPE('directory', 'string', directory);
+    const there = native.files(STAT, place(directory));
+    if (there !== FOLDER) throw failure(there < 0 ? there : -20, 'chdir', cwd(), directory);
+    stand(place(directory));
+  },
+}.chdir;
 
 export default fs;

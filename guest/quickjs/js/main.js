@@ -8,6 +8,7 @@ import { TextEncoder, TextDecoder, atob, btoa } from 'plimsoll:internal/encoding
 import { structuredClone } from 'plimsoll:internal/structured-clone';
 import { URL, URLSearchParams } from 'plimsoll:internal/url';
 import { require, module } from 'plimsoll:modules';
+import 'plimsoll:internal/enter';
 import { webcrypto } from 'node:crypto';
 import { Buffer, Blob, File } from 'node:buffer';
 import { performance } from 'node:perf_hooks';

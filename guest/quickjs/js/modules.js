@@ -1,152 +1,13 @@
-// `require` of the pure modules, and the CommonJS names of a main program.
+// CommonJS: `require`, and the names of a main program.
 import { codedError, codes } from 'plimsoll:internal/errors';
 import { native } from 'plimsoll:internal/native';
-import assert from 'node:assert';
-import buffer from 'node:buffer';
-import console from 'node:console';
-import crypto from 'node:crypto';
-import events from 'node:events';
+import { hasFiles } from 'plimsoll:fs';
+import { builtin, builtinName, builtinNames, addWithFiles, missing } from 'plimsoll:builtins';
+import { formatOf, resolveRequire, textOf } from 'plimsoll:internal/resolve';
 import path from 'node:path';
-import perfHooks from 'node:perf_hooks';
-import process from 'node:process';
-import punycode from 'node:punycode';
-import querystring from 'node:querystring';
-import { StringDecoder } from 'node:string_decoder';
-import timers from 'node:timers';
-import timersPromises from 'node:timers/promises';
 import url from 'node:url';
-import fs, { hasFiles, isFile, promises as fsPromises } from 'plimsoll:fs';
-import util from 'node:util';
-import utilTypes from 'node:util/types';
 
-const builtins = new Map(
-  Object.entries({
-    assert,
-    'assert/strict': assert.strict,
-    buffer,
-    console,
-    crypto,
-    events,
-    path,
-    'path/posix': path.posix,
-    'path/win32': path.win32,
-    perf_hooks: perfHooks,
-    process,
-    punycode,
-    querystring,
-    string_decoder: { StringDecoder },
-    timers,
-    'timers/promises': timersPromises,
-    url,
-    util,
-    'util/types': utilTypes,
-  }),
-);
-
-// What exists only where a run has files.
-const withFiles = new Map(Object.entries({ fs, 'fs/promises': fsPromises }));
-
-const network = 'this sandbox has no network; ask for a grant and call the API through its client object';
-const files = 'this sandbox has no file system; put the data in the program and print the result';
-const processes = 'this sandbox runs one program on one thread; do the work in this program';
-// Modules of node that are absent here, and what to do instead.
-const remedies = new Map([
-  ...['fs', 'fs/promises'].map((name) => [name, files]),
-  ...['http', 'https', 'http2', 'net', 'tls', 'dns', 'dns/promises', 'dgram'].map((name) => [name, network]),
-  ...['child_process', 'cluster', 'worker_threads'].map((name) => [name, processes]),
-  ...['readline', 'readline/promises', 'repl', 'tty'].map((name) => [
-    name, 'a program gets no input here; put the data in the program',
-  ]),
-]);
-
-// The rest of node's own modules: neither packages nor files.
-const absent = new Set([
-  'async_hooks', 'constants', 'diagnostics_channel', 'domain', 'inspector', 'inspector/promises', 'module', 'os', 'sea', 'sqlite',
-  'stream', 'stream/consumers', 'stream/promises', 'stream/web', 'sys', 'test', 'test/reporters', 'trace_events', 'v8', 'vm', 'wasi',
-  'zlib',
-]);
-
-const packages = 'packages cannot be installed in this sandbox; write the few lines needed into the program';
-
-function missing(name) {
-  const bare = name.replace(/^node:/, '');
-  const asFile = /^(?:\.{0,2}\/|\.{1,2}$)/.test(name);
-  const isNode = absent.has(bare) || name.startsWith('node:');
-  const others = isNode ? `it is not part of this sandbox; available are ${[...builtins.keys()].join(', ')}` : packages;
-  const remedy = remedies.get(bare) ?? (asFile ? (hasFiles() ? 'there is no such file in this session' : files) : others);
-  const error = codedError(Error, 'MODULE_NOT_FOUND', `Cannot find module '${name}': ${remedy}`);
-  // Node writes this code into the properties only.
-  delete error.toString;
-  error.stack = String(error.stack).replace('Error [MODULE_NOT_FOUND]', 'Error');
-  Object.defineProperty(error, 'stack', { enumerable: false });
-  error.requireStack = ['/main.js'];
-  return error;
-}
-
-/** A built-in module, or undefined. */
-function builtin(name) {
-  const bare = name.startsWith('node:') ? name.slice(5) : name;
-  return builtins.get(bare) ?? (withFiles.has(bare) && hasFiles() ? withFiles.get(bare) : undefined);
-}
-
-const ENDINGS = ['', '.js', '.cjs', '.json', '/index.js', '/index.json'];
-
-/** The file a relative or absolute name means, from a folder. */
-function fileOf(name, folder) {
-  if (!/^(?:\.{0,2}\/|\.{1,2}$)/.test(name) || !hasFiles()) return undefined;
-  const at = path.posix.resolve(folder, name);
-  const found = ENDINGS.find((ending) => isFile(at + ending));
-  return found === undefined ? undefined : at + found;
-}
-
-function resolve(name, folder) {
-  if (typeof name !== 'string') throw new codes.ERR_INVALID_ARG_TYPE('id', 'string', name);
-  if (name === '') throw new codes.ERR_INVALID_ARG_VALUE('id', name, 'must be a non-empty string');
-  if (builtin(name) !== undefined) return name;
-  const file = fileOf(name, folder);
-  if (file === undefined) throw missing(name);
-  return file;
-}
-
-const cache = Object.create(null);
-
-/** Evaluates a file of the session as a CommonJS module, once. */
-function load(file) {
-  if (cache[file] !== undefined) return cache[file].exports;
-  const source = fs.readFileSync(file, 'utf8').replace(/^\ufeff/, '');
-  const folder = path.posix.dirname(file);
-  const loaded = {
-    id: file, path: folder, exports: {}, filename: file, loaded: false, children: [], paths: [], require: requireFrom(folder),
-  };
-  cache[file] = loaded;
-  try {
-    if (file.endsWith('.json')) {
-      loaded.exports = JSON.parse(source);
-    } else {
-      // On one line, so that the file's first line stays its first.
-      const wrapped = `(function (exports, require, module, __filename, __dirname) {${source.replace(/^#!.*/, '')}\n})`;
-      const body = native.compile(wrapped, file);
-      Reflect.apply(body, loaded.exports, [loaded.exports, loaded.require, loaded, file, folder]);
-    }
-    loaded.loaded = true;
-  } catch (error) {
-    delete cache[file];
-    throw error;
-  }
-  return loaded.exports;
-}
-
-function requireFrom(folder) {
-  function require(name) {
-    const resolved = resolve(name, folder);
-    return builtin(resolved) ?? load(resolved);
-  }
-  require.resolve = (name) => resolve(name, folder);
-  require.main = module;
-  require.cache = cache;
-  require.extensions = Object.create(null);
-  return require;
-}
+const { posix } = path;
 
 export const module = {
   id: '.',
@@ -157,15 +18,145 @@ export const module = {
   children: [],
   paths: ['/node_modules'],
 };
-export const require = requireFrom('/');
+let main = module;
+
+const cache = Object.create(null);
+
+function checked(name) {
+  if (typeof name !== 'string') throw new codes.ERR_INVALID_ARG_TYPE('id', 'string', name);
+  if (name === '') throw new codes.ERR_INVALID_ARG_VALUE('id', name, 'must be a non-empty string');
+  return name;
+}
+
+/** A built-in module or a file, for the module that asks. */
+function resolve(name, { path: folder, filename }) {
+  const found = builtinName(name) === undefined && !hasFiles() ? undefined : resolveRequire(name, folder);
+  if (found === undefined) throw missing(name, filename);
+  return found;
+}
+
+/** The `require` of a module. */
+function requireOf(asking) {
+  function require(name) {
+    const found = resolve(checked(name), asking);
+    return found.builtin === undefined ? load(found.file, asking).exports : builtin(found.builtin);
+  }
+  require.resolve = (name) => {
+    const found = resolve(checked(name), asking);
+    return found.builtin === undefined ? found.file : name;
+  };
+  require.resolve.paths = () => foldersAbove(asking.path);
+  require.main = main;
+  require.cache = cache;
+  require.extensions = Object.create(null);
+  return require;
+}
+
+export const require = requireOf(module);
 module.require = require;
 
-native.setImport((specifier) => {
-  if (builtin(specifier) !== undefined) {
-    throw codedError(
-      TypeError, 'ERR_VM_DYNAMIC_IMPORT_CALLBACK_MISSING',
-      `import('${specifier}') is not available in this sandbox; use require('${specifier}')`,
-    );
+function foldersAbove(folder) {
+  const found = [];
+  for (let at = folder; ; at = posix.dirname(at)) {
+    if (posix.basename(at) !== 'node_modules') found.push(posix.join(at, 'node_modules'));
+    if (at === '/') return found;
   }
-  throw missing(specifier);
+}
+
+/** The work directory, where a run has one, is where its program stands. */
+export function moveMain(folder) {
+  module.path = folder;
+  module.filename = posix.join(folder, 'main.js');
+  module.paths = foldersAbove(folder);
+}
+
+const compiled = new Map();
+
+/** The function a CommonJS file is the body of; kept for the module that asked only what kind of file it is. */
+function bodyOf(file) {
+  const kept = compiled.get(file);
+  if (kept !== undefined) return kept;
+  // Two lines above the file's first, so that its lines and columns are its own.
+  const text = textOf(file).replace(/^#!.*/, '');
+  const body = native.compile(`(function (exports, require, module, __filename, __dirname) {\n\n${text}\n})`, file, -1);
+  compiled.set(file, body);
+  return body;
+}
+
+const MODULE_SYNTAX = /^[\t ]*(?:import[\s{*"']|export[\s{*])|\bimport\.meta\b|\bawait\b/m;
+
+/** Whether a file that nothing says the kind of is an ES module: it is no CommonJS, and looks like one. */
+export function isModule(file) {
+  const format = formatOf(file);
+  if (format !== undefined && format !== 'unknown') return format === 'module';
+  try {
+    bodyOf(file);
+    return false;
+  } catch (error) {
+    return error instanceof SyntaxError && MODULE_SYNTAX.test(textOf(file));
+  }
+}
+
+function refuseModule(file, asking) {
+  return codedError(
+    Error, 'ERR_REQUIRE_ESM',
+    `require() of ES Module ${file} from ${asking.filename} not supported.\nUse import('${file}') instead, which works in any file, or an import statement in an ES module.`,
+  );
+}
+
+/** A file as a CommonJS module, evaluated once. `asking` is undefined for the main one. */
+export function load(file, asking) {
+  const known = cache[file];
+  if (known !== undefined) return known;
+  const folder = posix.dirname(file);
+  const loaded = {
+    id: asking === undefined ? '.' : file, path: folder, exports: {}, filename: file, loaded: false, children: [],
+    paths: foldersAbove(folder),
+  };
+  const format = formatOf(file);
+  if (format === 'module' || (format !== 'json' && isModule(file))) throw refuseModule(file, asking ?? loaded);
+  if (asking === undefined) main = loaded;
+  else asking.children?.push(loaded);
+  loaded.require = requireOf(loaded);
+  cache[file] = loaded;
+  let done = false;
+  try {
+    if (format === 'json') loaded.exports = parse(file);
+    else Reflect.apply(bodyOf(file), loaded.exports, [loaded.exports, loaded.require, loaded, file, folder]);
+    done = true;
+  } finally {
+    if (!done) delete cache[file];
+    compiled.delete(file);
+  }
+  loaded.loaded = true;
+  return loaded;
+}
+
+export function parse(file) {
+  try {
+    return JSON.parse(textOf(file));
+  } catch (error) {
+    error.message = `${file}: ${error.message}`;
+    throw error;
+  }
+}
+
+function createRequire(from) {
+  const isUrl = from instanceof URL || (typeof from === 'string' && from.startsWith('file:'));
+  if (!isUrl && !(typeof from === 'string' && posix.isAbsolute(from))) {
+    throw new codes.ERR_INVALID_ARG_VALUE('filename', from, 'must be a file URL object, file URL string, or absolute path string');
+  }
+  const file = isUrl ? url.fileURLToPath(from) : from;
+  return requireOf({ path: file.endsWith('/') ? file : posix.dirname(file), filename: file });
+}
+
+const isBuiltin = (name) => builtinName(String(name)) !== undefined;
+
+addWithFiles('module', {
+  createRequire,
+  isBuiltin,
+  get builtinModules() {
+    return builtinNames();
+  },
 });
+

@@ -6,6 +6,7 @@ import { isError } from 'plimsoll:internal/inspect-error';
 import { describe } from 'plimsoll:internal/report';
 import * as loop from 'plimsoll:internal/loop';
 import { setStreams } from 'plimsoll:console';
+import { cwd } from 'plimsoll:internal/work';
 import EventEmitter from 'node:events';
 
 // The API level this world follows; `release.name` says that it is not node itself.
@@ -101,7 +102,7 @@ const members = {
   features: {},
   stdout: new OutputStream(1),
   stderr: new OutputStream(2),
-  cwd: () => '/',
+  cwd,
   chdir() {
     throw codedError(Error, 'ENOENT', 'This sandbox has no directory to change to: there is no file system');
   },

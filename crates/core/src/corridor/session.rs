@@ -233,6 +233,11 @@ fn repeats(opened_with: &SoftwareRule, call: &SoftwareRule) -> Result<(), Refusa
 }
 
 impl InSession<Pending> {
+    /// The request and its rule, for a client that only checks and sends.
+    pub fn into_request(self) -> (RunRequest, SoftwareRule) {
+        self.0.into_request()
+    }
+
     /// The grant, as [`Validated::grant`]; the look-up also decides whether sessions may use it.
     ///
     /// # Errors

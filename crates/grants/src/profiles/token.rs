@@ -85,7 +85,7 @@ pub(super) fn read(
             read_secret(&mut found, &fields, "env", env, secrets, |secret| {
                 let short = secret.len() < MIN_SEARCHED_BYTES;
                 let minter = StaticMinter::new(secret).map_err(|_| {
-                    "names a variable whose value is empty or holds a character outside the visible ASCII ones; check \
+                    "whose value is empty or holds a character outside the visible ASCII ones; check \
                      for a line end"
                 })?;
                 Ok(Token {
@@ -149,7 +149,7 @@ pub(super) fn read(
     token.filter(|_| good)
 }
 
-const SHORT_SECRET: &str = "names a variable whose value is shorter than 32 bytes; use at least 32 random bytes";
+const SHORT_SECRET: &str = "whose value is shorter than 32 bytes; use at least 32 random bytes";
 const _: () = assert!(MIN_SECRET_BYTES == 32, "the text above says so");
 
 /// Reads the variable that `name` names and makes a token of it; a stand-in where secrets are withheld.
@@ -183,12 +183,35 @@ fn read_secret(
             });
         }
     };
+    let name_of_it = if is_plainly_a_name(variable) {
+        format!("{variable}, ")
+    } else {
+        String::new()
+    };
     let made = match lookup(variable).map(Zeroizing::new).filter(|value| !value.is_empty()) {
         Some(secret) => make(secret),
-        None => Err("names a variable that is not set, empty, or not UTF-8 text"),
+        None => Err("that is not set, empty, or not UTF-8 text"),
     };
-    made.map_err(|problem| found.push(fields.place(name).problem(problem)))
-        .ok()
+    match made {
+        Ok(token) => Some(token),
+        Err(problem) => {
+            let problem = format_args!("names {name_of_it}a variable {problem}");
+            found.push(fields.place(name).problem(problem));
+            None
+        }
+    }
+}
+
+/// Whether the text can only be meant as a variable's name. Somebody who writes the secret itself in its place must not find
+/// it in a log.
+fn is_plainly_a_name(text: &str) -> bool {
+    const LONGEST: usize = 40;
+    text.len() <= LONGEST
+        && text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+        && text.bytes().filter(u8::is_ascii_digit).count() <= text.len() / 4
 }
 
 /// Stands where a minter would be in profiles that were loaded without secrets.

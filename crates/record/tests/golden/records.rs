@@ -281,6 +281,19 @@ fn the_published_session_chain_follows_and_refuses_every_change() {
         chain.follow(record).unwrap();
     }
     assert_eq!((chain.calls(), chain.last_sha256()), (3, digests[2]));
+    assert_eq!(verify_chain(&records), Ok(chain));
+    assert_eq!(verify_chain(&[]), Err(ChainFault::Empty));
+    assert_eq!(verify_chain(&records[..2]).unwrap().calls(), 2);
+    let missing = [&records[0], &records[2]];
+    let fault = ChainBreak::Sequence { expected: 2, found: 3 };
+    assert_eq!(verify_chain(missing), Err(ChainFault::Link { place: 2, fault }));
+    let mut changed = records.clone();
+    changed[1].unanswered = "unavailable".into();
+    let fault = RecordFault::Digest;
+    assert_eq!(verify_chain(&changed), Err(ChainFault::Record { place: 2, fault }));
+    changed[1].record_sha256 = changed[1].digest().unwrap();
+    let fault = ChainBreak::Previous;
+    assert_eq!(verify_chain(&changed), Err(ChainFault::Link { place: 3, fault }));
 
     let mut dropped = start();
     dropped.follow(&records[0]).unwrap();

@@ -8,7 +8,8 @@ use super::schema::MessageId;
 pub struct ScanError {
     /// Offset into the body, in bytes, of what is wrong.
     pub at: usize,
-    /// Dotted path of the field concerned, in the schema's names; empty when the fault is in no known field.
+    /// Dotted path of the field concerned, in the schema's names; empty when the fault is in no known field. An unknown
+    /// name that stands twice in a known object is named too, where it is short and plain.
     pub field: String,
     /// Which rule was broken.
     pub problem: Problem,

@@ -48,7 +48,12 @@ struct Name {
     start: u32,
     length: u32,
     decoded: bool,
+    /// Where it stands in the body.
+    at: u32,
 }
+
+/// The longest unknown name that an error repeats, in bytes.
+const MAX_SHOWN_NAME: usize = 64;
 
 struct Scanner<'a> {
     text: &'a str,
@@ -59,6 +64,8 @@ struct Scanner<'a> {
     elements: usize,
     names: Vec<Name>,
     decoded: String,
+    /// The unknown name that an object has twice, as it may be shown.
+    twice: Option<String>,
 }
 
 /// Walks a body strictly as a message and returns it as text.
@@ -87,6 +94,7 @@ pub fn scan(body: &[u8], root: MessageId) -> Result<&str, ScanError> {
         elements: 0,
         names: Vec::new(),
         decoded: String::new(),
+        twice: None,
     };
     scanner.skip_space();
     if scanner.peek() != Some(b'{') {
@@ -313,13 +321,18 @@ impl Scanner<'_> {
             (start, end)
         };
         // Bodies are bounded by 8 MiB (answers by 32 MiB), so a span always fits; one that does not is refused.
-        let (Ok(start), Ok(length)) = (u32::try_from(span.0), u32::try_from(span.1 - span.0)) else {
+        let (Ok(at), Ok(start), Ok(length)) = (
+            u32::try_from(start),
+            u32::try_from(span.0),
+            u32::try_from(span.1 - span.0),
+        ) else {
             return Err(Problem::Syntax);
         };
         self.names.push(Name {
             start,
             length,
             decoded: escaped,
+            at,
         });
         Ok(None)
     }
@@ -335,11 +348,25 @@ impl Scanner<'_> {
             &source[name.start as usize..name.start as usize + name.length as usize]
         };
         let names = &mut self.names[from..];
-        names.sort_unstable_by(|left, right| bytes_of(left).cmp(bytes_of(right)));
-        if names.windows(2).any(|pair| bytes_of(&pair[0]) == bytes_of(&pair[1])) {
-            return Err(Problem::DuplicateName);
-        }
-        Ok(())
+        names.sort_unstable_by(|left, right| bytes_of(left).cmp(bytes_of(right)).then(left.at.cmp(&right.at)));
+        let equal = names
+            .windows(2)
+            .filter(|pair| bytes_of(&pair[0]) == bytes_of(&pair[1]))
+            .map(|pair| pair[1]);
+        let Some(second) = equal.min_by_key(|name| name.at) else {
+            return Ok(());
+        };
+        // The walk has gone on to the object's end since: what is told is the second of the two.
+        let top = self.depth - 1;
+        self.at = second.at as usize;
+        self.frames[top].field = None;
+        let plain = |name: &&str| {
+            let of_a_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            !name.is_empty() && name.len() <= MAX_SHOWN_NAME && name.bytes().all(of_a_name)
+        };
+        let name = str::from_utf8(bytes_of(&second)).ok().filter(plain);
+        self.twice = name.filter(|_| self.frames[top].message.is_some()).map(str::to_owned);
+        Err(Problem::DuplicateName)
     }
 
     /// Skips a string and returns where its content starts and whether it holds escapes.
@@ -432,13 +459,18 @@ impl Scanner<'_> {
         }
     }
 
-    /// The known fields that lead to where the scanner stands.
+    /// The known fields that lead to where the scanner stands, and an unknown one where that is what is wrong.
     fn path(&self) -> String {
-        MessageId::path(
+        let known = MessageId::path(
             self.frames[..self.depth]
                 .iter()
                 .filter_map(|frame| frame.message.zip(frame.field)),
-        )
+        );
+        match &self.twice {
+            Some(name) if known.is_empty() => name.clone(),
+            Some(name) => format!("{known}.{name}"),
+            None => known,
+        }
     }
 }
 

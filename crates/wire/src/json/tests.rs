@@ -106,6 +106,42 @@ fn a_name_stands_once_whatever_its_spelling_and_depth() {
 }
 
 #[test]
+fn an_unknown_name_that_stands_twice_is_told_with_its_place_and_not_as_the_field_read_last() {
+    let long = format!(r#"{{"{0}":1,"{0}":2}}"#, "n".repeat(65));
+    for (body, field, second) in [
+        (
+            r#"{"protocol":4,"zz":4,"zz":5,"javascript":{"code":"1"}}"#,
+            "zz",
+            "zz\":5",
+        ),
+        (
+            r#"{"javascript":{"code":"1","b":1,"a":1,"a":2,"b":3}}"#,
+            "javascript.a",
+            "a\":2",
+        ),
+        (
+            r#"{"javascript":{"zz":{"a":1,"a":2}},"protocol":4}"#,
+            "javascript",
+            "a\":2",
+        ),
+        (r#"{"traceId":"t","x":{"a":1,"\u0061":2}}"#, "", r#"\u0061"#),
+        (r#"{"protocol":4,"\u007az":4,"zz":5}"#, "zz", "zz\":5"),
+        (r#"{"a b":1,"a b":2}"#, "", "a b\":2"),
+        (long.as_str(), "", &long[72..]),
+    ] {
+        let Err(JsonError::Scan(error)) = from_json::<pb::RunRequest>(body.as_bytes()) else {
+            panic!("{body}");
+        };
+        assert_eq!(
+            (error.problem, error.field.as_str()),
+            (Problem::DuplicateName, field),
+            "{body}"
+        );
+        assert!(body[error.at..].starts_with(second), "{body}: {}", error.at);
+    }
+}
+
+#[test]
 fn many_unknown_names_are_checked_without_taking_long() {
     let names: String = (0..300_000).map(|n| format!("\"n{n}\":0,")).collect();
     let start = std::time::Instant::now();
@@ -449,4 +485,23 @@ proptest! {
         let read = from_json::<pb::RunRequest>(&text).unwrap();
         prop_assert_eq!(to_json(&read), text);
     }
+}
+
+#[test]
+fn an_end_without_a_name_here_is_an_end_and_nothing_else_becomes_lenient() {
+    let closed = |body: &str| from_json_with_end::<pb::CloseSessionResponse>(body.as_bytes());
+    let known = closed(r#"{"ended":"SESSION_END_EXPIRED","calls":"3"}"#).unwrap();
+    assert_eq!((known.ended.to_i32(), known.calls), (2, 3));
+    let newer = closed(r#"{"calls":"3","ended":"SESSION_END_HOST_LOST"}"#).unwrap();
+    assert_eq!((newer.ended.to_i32(), newer.calls), (i32::MAX, 3));
+    for body in [
+        r#"{"ended":"SESSION_END_HOST_LOST","ended":1}"#,
+        r#"{"ended":true}"#,
+        r#"{"ended":"SESSION_END_HOST_LOST","calls":"x"}"#,
+        "[]",
+    ] {
+        assert!(closed(body).is_err(), "{body}");
+    }
+    let outcome = r#"{"run":{"project":{"outcome":"PROJECT_OUTCOME_NEWER"}},"ended":"SESSION_END_CLOSED"}"#;
+    assert!(from_json_with_end::<pb::SessionRunResponse>(outcome.as_bytes()).is_err());
 }

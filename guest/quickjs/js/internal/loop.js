@@ -90,9 +90,14 @@ let liveReferenced = 0;
 /** The loop's own view of a timer, out of the program's sight; undefined for anything else. */
 let stateOf;
 
+/** Shows the program something of a timer or an immediate. It may have frozen the object, or put a setter on it. */
+function show(object, name, value) {
+  Reflect.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
+}
+
 export class Timeout {
   // `entry`: the place in the heap, replaced when the timer starts anew, so that an old place is known as stale.
-  #state = { entry: null, id: 0, referenced: true };
+  #state = { entry: null, id: 0, referenced: true, destroyed: false };
 
   static {
     stateOf = (timer) => (#state in timer ? timer.#state : undefined);
@@ -120,7 +125,7 @@ export class Timeout {
   }
 
   refresh() {
-    if (!this._destroyed) start(this);
+    if (!this.#state.destroyed) start(this);
     return this;
   }
 
@@ -189,26 +194,31 @@ export function setInterval(callback, delay, ...args) {
 
 export function clearTimeout(timer) {
   if (typeof timer === 'number' || typeof timer === 'string') timer = live.get(+timer);
-  if (!(timer instanceof Timeout) || timer._destroyed) return;
+  const state = timer instanceof Timeout ? stateOf(timer) : undefined;
+  if (state === undefined || state.destroyed) return;
+  stop(timer);
+  destroy(timer);
+}
+
+function destroy(timer) {
   const state = stateOf(timer);
-  if (state !== undefined) {
-    live.delete(state.id);
-    timer._destroyed = true;
-    stop(timer);
-  }
+  live.delete(state.id);
+  state.destroyed = true;
+  show(timer, '_destroyed', true);
 }
 
 export const clearInterval = (timer) => clearTimeout(timer);
 
 const immediates = [];
-let isReferenced;
+/** As `stateOf`, of an immediate. */
+let immediateOf;
 let currentImmediates = [];
 
 export class Immediate {
-  #referenced = true;
+  #state = { referenced: true, destroyed: false };
 
   static {
-    isReferenced = (immediate) => immediate.#referenced;
+    immediateOf = (immediate) => (#state in immediate ? immediate.#state : undefined);
   }
 
   constructor(callback, args) {
@@ -219,17 +229,17 @@ export class Immediate {
   }
 
   ref() {
-    this.#referenced = true;
+    this.#state.referenced = true;
     return this;
   }
 
   unref() {
-    this.#referenced = false;
+    this.#state.referenced = false;
     return this;
   }
 
   hasRef() {
-    return this.#referenced;
+    return this.#state.referenced;
   }
 
   [Symbol.dispose]() {
@@ -242,8 +252,16 @@ export function setImmediate(callback, ...args) {
   return new Immediate(callback, args);
 }
 
+function endImmediate(immediate) {
+  immediateOf(immediate).destroyed = true;
+  show(immediate, '_destroyed', true);
+}
+
+/** Whether an immediate keeps the program going. */
+const waits = (immediate) => !immediateOf(immediate).destroyed && immediateOf(immediate).referenced;
+
 export function clearImmediate(immediate) {
-  if (immediate instanceof Immediate) immediate._destroyed = true;
+  if (immediate instanceof Immediate && immediateOf(immediate) !== undefined) endImmediate(immediate);
 }
 
 function runTimer(timer) {
@@ -254,13 +272,12 @@ function runTimer(timer) {
   } finally {
     // Unless the callback cleared or refreshed it, the timer ends or starts its next round here.
     if (state.entry === mine) {
-      if (timer._repeat !== null && !timer._destroyed) {
-        timer._idleTimeout = timer._repeat;
+      if (timer._repeat !== null && !state.destroyed) {
+        show(timer, '_idleTimeout', timer._repeat);
         start(timer);
       } else {
-        live.delete(state.id);
-        timer._destroyed = true;
         stop(timer);
+        destroy(timer);
       }
     }
   }
@@ -299,14 +316,14 @@ function idle() {
     }
     while (currentImmediates.length > 0) {
       const immediate = currentImmediates.shift();
-      if (immediate._destroyed) continue;
-      immediate._destroyed = true;
+      if (immediateOf(immediate).destroyed) continue;
+      endImmediate(immediate);
       Reflect.apply(immediate._onImmediate, immediate, immediate._argv ?? NO_ARGUMENTS);
       return true;
     }
     phase = 'timers';
     dropStale();
-    const queued = immediates.some((one) => !one._destroyed && isReferenced(one));
+    const queued = immediates.some(waits);
     if (queued) {
       // A turn of the loop takes time, or a chain of immediates would keep every timer from its turn.
       native.advance(1);
@@ -328,15 +345,16 @@ export function setBeforeExit(hook) {
 
 function leave() {
   beforeExit?.();
-  return ticks.length > 0 || liveReferenced > 0 || immediates.some((one) => !one._destroyed && isReferenced(one));
+  return ticks.length > 0 || liveReferenced > 0 || immediates.some(waits);
 }
 
 /** Forgets whatever waits for its turn: a cell has ended, and what it started ends with it. */
 function sweep() {
   for (const { timer } of heap) {
-    timer._destroyed = true;
     stateOf(timer).entry = null;
+    destroy(timer);
   }
+  for (const immediate of [...immediates, ...currentImmediates]) endImmediate(immediate);
   for (const queue of [heap, ticks, immediates, currentImmediates]) queue.length = 0;
   live.clear();
   liveReferenced = 0;

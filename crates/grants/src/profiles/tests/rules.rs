@@ -50,15 +50,15 @@ fn a_token_has_a_known_type_and_a_secret_that_is_there() {
         (r#""env": " ""#, "profile \"p\", token.env: is required"),
         (
             r#""env": "ABSENT""#,
-            "profile \"p\", token.env: names a variable that is not set, empty, or not UTF-8 text",
+            "profile \"p\", token.env: names ABSENT, a variable that is not set, empty, or not UTF-8 text",
         ),
         (
             r#""type": "static", "env": "EMPTY""#,
-            "profile \"p\", token.env: names a variable that is not set, empty, or not UTF-8 text",
+            "profile \"p\", token.env: names EMPTY, a variable that is not set, empty, or not UTF-8 text",
         ),
         (
             r#""env": "LINE""#,
-            "profile \"p\", token.env: names a variable whose value is empty or holds a character",
+            "profile \"p\", token.env: names LINE, a variable whose value is empty or holds a character",
         ),
         (
             r#""env": "KEY", "ttl_sec": 5"#,
@@ -74,15 +74,15 @@ fn a_token_has_a_known_type_and_a_secret_that_is_there() {
         ),
         (
             r#""type": "jwt", "secret_env": "ABSENT", "audience": "x""#,
-            "profile \"p\", token.secret_env: names a variable that is",
+            "profile \"p\", token.secret_env: names ABSENT, a variable that is",
         ),
         (
             r#""type": "jwt", "secret_env": "EMPTY", "audience": "x""#,
-            "profile \"p\", token.secret_env: names a variable that is",
+            "profile \"p\", token.secret_env: names EMPTY, a variable that is",
         ),
         (
             r#""type": "jwt", "secret_env": "SECRET_31", "audience": "x""#,
-            "profile \"p\", token.secret_env: names a variable whose value is shorter than 32 bytes",
+            "profile \"p\", token.secret_env: names SECRET_31, a variable whose value is shorter than 32 bytes",
         ),
         (
             r#""type": "jwt", "secret_env": "SECRET""#,
@@ -124,6 +124,19 @@ fn no_problem_repeats_a_secret_or_a_url() {
         .replace("https://api.example", "https://user:s3cret@h");
     let found = problems(&text).join("\n");
     assert!(!found.contains("0123456789") && !found.contains("s3cret"), "{found}");
+    // Written in the place of the variable's name by somebody who misread the page.
+    for secret in [
+        "sk-live-f00d",
+        "deadbeef00",
+        "GHP_16C7E42F292C6912E7710C838347AE178B4A",
+        "A1B2C3D4E5F6",
+    ] {
+        let found = problems(&one(&format!(r#", "token": {{"env": "{secret}"}}"#))).join("\n");
+        assert!(
+            found.contains("names a variable that is not set") && !found.contains(secret),
+            "{found}"
+        );
+    }
 }
 
 #[test]
