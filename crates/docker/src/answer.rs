@@ -57,7 +57,7 @@ pub(crate) fn snippet(
     }
 }
 
-fn ended(end: SnippetEnd, reading: Reading) -> (JavaScriptResult, Diagnostics) {
+pub(crate) fn ended(end: SnippetEnd, reading: Reading) -> (JavaScriptResult, Diagnostics) {
     let (stdout_truncated, stderr_truncated) = (end.stdout.truncated(), end.stderr.truncated());
     let truncated = stdout_truncated || stderr_truncated;
     let signal = if end.timed_out { 0 } else { end.end.signal() };
@@ -133,7 +133,7 @@ fn without_steps(outcome: ProjectOutcome, detail: &str) -> (ProjectResult, Diagn
     (result, Diagnostics::default())
 }
 
-fn reported(report: Report, reading: Reading) -> (ProjectResult, Diagnostics) {
+pub(crate) fn reported(report: Report, reading: Reading) -> (ProjectResult, Diagnostics) {
     let timed_out = report.steps.iter().position(|step| step.timed_out);
     let (outcome, detail) = if !report.error.is_empty() {
         let outcome = if report.steps_begun == 0 {
@@ -221,7 +221,13 @@ fn settled(talked: Talked, beside: &str) -> Result<Settled, NoAnswer> {
         Ending::Fault(cause) => Err(Fault::internal(format!("PID 1 gave up: {cause}")).into()),
         Ending::Expired if started => Ok(Settled::Expired),
         Ending::Closed(verdict) if started => Ok(Settled::Silent(verdict)),
-        other @ (Ending::Snippet(_) | Ending::Report(_) | Ending::Facts(_)) => Ok(Settled::Told(other)),
+        other @ (Ending::Snippet(_)
+        | Ending::Report(_)
+        | Ending::Facts(_)
+        | Ending::Cell(_)
+        | Ending::NotRun(_)
+        | Ending::Warm(_)
+        | Ending::Swept(_)) => Ok(Settled::Told(other)),
         other => Err(Fault::internal(format!(
             "the call was sent and nothing shows that it was started: {}: {beside}",
             words(&other)
@@ -230,13 +236,20 @@ fn settled(talked: Talked, beside: &str) -> Result<Settled, NoAnswer> {
     }
 }
 
-fn words(ending: &Ending) -> String {
+/// An ending in a few words, for a log.
+pub(crate) fn words(ending: &Ending) -> String {
     match ending {
         Ending::Lost(cause) | Ending::Fault(cause) => cause.clone(),
         Ending::Closed(verdict) => format!("the container ended ({verdict:?})"),
         Ending::Expired => "no end within the time limit".to_owned(),
         Ending::Cancelled => "the caller went away".to_owned(),
-        Ending::Snippet(_) | Ending::Report(_) | Ending::Facts(_) => "an end".to_owned(),
+        Ending::Snippet(_)
+        | Ending::Report(_)
+        | Ending::Facts(_)
+        | Ending::Cell(_)
+        | Ending::NotRun(_)
+        | Ending::Warm(_)
+        | Ending::Swept(_) => "an end".to_owned(),
     }
 }
 

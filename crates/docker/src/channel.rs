@@ -60,6 +60,30 @@ impl Channel {
         self.link.run(plan).await
     }
 
+    /// Has the code of the running call ended as if its time were up.
+    ///
+    /// # Errors
+    /// The stream does not take it.
+    pub(crate) async fn stop(&mut self) -> io::Result<()> {
+        self.link.stop().await
+    }
+
+    /// Whether the stream is known to be over. Looks at what has arrived and waits for nothing.
+    pub(crate) async fn is_over(&mut self) -> bool {
+        loop {
+            let arrived = tokio::select! {
+                biased;
+                event = self.next() => event,
+                () = std::future::ready(()) => return false,
+            };
+            match arrived {
+                Event::Closed | Event::Lost(_) => return true,
+                // A sign of life.
+                Event::Message(_) => {}
+            }
+        }
+    }
+
     /// The next thing that happens. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Event {
         loop {

@@ -113,18 +113,61 @@ impl ClientConfig {
     /// Reads the variables; no file yet.
     ///
     /// # Errors
-    /// A value that is not UTF-8.
+    /// A value that is not UTF-8, or a `DOCKER_HOST` that is no socket of this host.
     pub fn read(lookup: &dyn Lookup) -> Result<Self, SettingError> {
         let own = |var: &Var| Ok::<_, SettingError>(var.text(lookup)?.map(str::to_owned));
         let folder = match own(&CONFIG)? {
             Some(folder) => Some(PathBuf::from(folder)),
             None => own(&HOME)?.map(|home| Path::new(&home).join(".docker")),
         };
-        Ok(Self {
+        let settings = Self {
             host: own(&HOST)?,
             context: own(&CONTEXT)?,
             folder,
             runtime_dir: own(&RUNTIME_DIR)?.map(PathBuf::from),
+        };
+        if settings.host.is_some() {
+            settings.check()?;
+        }
+        Ok(settings)
+    }
+
+    /// Whether a socket of this host is named at all, as far as variables and files tell; nothing is pinned, and nobody is
+    /// asked whether anything answers there.
+    ///
+    /// # Errors
+    /// As [`ClientConfig::resolve`], with the variable that has to change.
+    pub fn check(&self) -> Result<(), SettingError> {
+        let Err(error) = self.resolve() else { return Ok(()) };
+        let socket = "set DOCKER_HOST to the engine's socket, as unix:///path";
+        Err(match (error, &self.context) {
+            (EndpointError::Remote { address, .. }, _) if self.host.is_some() => HOST.unusable(
+                address,
+                "names no Unix socket of this host, and a remote engine cannot prove its limits here",
+                "set it to unix:///path or /path, or unset it",
+            ),
+            (EndpointError::Remote { address, .. }, Some(context)) => CONTEXT.unusable(
+                context,
+                format!("its engine is at {address:?}, which is no Unix socket of this host"),
+                format!("set it to a context of this host, or {socket}"),
+            ),
+            (EndpointError::Remote { address, source_name }, None) => HOST.hidden(
+                format!("unset, and {source_name} has its engine at {address:?}, which is no Unix socket of this host"),
+                socket,
+            ),
+            (EndpointError::NoContext { .. }, Some(context)) => CONTEXT.unusable(
+                context,
+                "there is no docker context of this name",
+                format!("set it to one that there is, or {socket}"),
+            ),
+            (EndpointError::NoContext { name }, None) => HOST.hidden(
+                format!("unset, and the docker client's current context {name:?} does not exist"),
+                socket,
+            ),
+            (EndpointError::Client { path, problem }, _) => HOST.hidden(
+                format!("unset, and {} cannot be used: {problem}", path.display()),
+                format!("repair the file, or {socket}"),
+            ),
         })
     }
 
@@ -159,7 +202,7 @@ impl ClientConfig {
             Ok(Endpoint(PathBuf::from(path)))
         } else {
             Err(EndpointError::Remote {
-                address: without_user(address),
+                address: without_secrets(address),
                 source_name: source_name.to_owned(),
             })
         }
@@ -255,13 +298,21 @@ fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, Endpo
     Ok(Some(parsed))
 }
 
-/// The address as it may be shown: without what could be a password.
-fn without_user(address: &str) -> String {
-    match (address.split_once("://"), address.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
-        (None, Some((_, host))) => host.to_owned(),
-        _ => address.to_owned(),
-    }
+/// The address as it may be shown: without user and password, query and fragment. Of one that does not show where its
+/// password ends, the scheme alone.
+fn without_secrets(address: &str) -> String {
+    let (scheme, rest) = match address.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), address),
+    };
+    let (place, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    let shown = match place.rsplit_once('@') {
+        _ if query.contains('@') => "",
+        None => place,
+        Some((user, _)) if user.contains('/') => "",
+        Some((_, host)) => host,
+    };
+    format!("{scheme}{shown}")
 }
 
 #[cfg(test)]
@@ -324,8 +375,53 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_without_its_password() {
-        let error = of_host("ssh://root:hunter2@host").unwrap_err().to_string();
-        assert!(error.contains("ssh://host") && !error.contains("hunter2"), "{error}");
+        for (address, shown) in [
+            ("ssh://root:hunter2@host", "ssh://host"),
+            ("root:hunter2@host", "host"),
+            ("https://user:hunter2@h:1/?token=hunter2", "https://h:1/"),
+            ("https://h:1?token=hunter2", "https://h:1"),
+            ("https://h:1/v1#hunter2", "https://h:1/v1"),
+            ("https://u:a/hunter2@h:1/x", "https://"),
+            ("https://u:a?hunter2@h:1/x", "https://"),
+            ("https://h:1/?mail=a@hunter2", "https://"),
+            ("unix://run/docker.sock", "unix://run/docker.sock"),
+            ("tcp://10.0.0.1:2375", "tcp://10.0.0.1:2375"),
+            ("named-daemon", "named-daemon"),
+        ] {
+            let error = of_host(address).unwrap_err();
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+            assert!(
+                matches!(&error, EndpointError::Remote { address, .. } if address == shown),
+                "{address}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_engine_that_cannot_be_found_is_told_with_the_variable_that_names_it() {
+        let told = |settings: &ClientConfig| settings.check().unwrap_err().to_string();
+        let (folder, mut settings) = client("far", "far", "ssh://root:hunter2@far");
+        let saved = told(&settings);
+        assert!(
+            saved.starts_with("DOCKER_HOST: unset, and docker context \"far\""),
+            "{saved}"
+        );
+        assert!(saved.contains("ssh://far") && !saved.contains("hunter2"), "{saved}");
+        for (name, words) in [("far", "ssh://far"), ("nowhere", "no docker context of this name")] {
+            settings.context = Some(name.to_owned());
+            let named = told(&settings);
+            assert!(
+                named.starts_with(&format!("DOCKER_CONTEXT={name:?}: ")) && named.contains(words),
+                "{named}"
+            );
+        }
+        settings.context = None;
+        fs_err::write(folder.path().join("config.json"), r#"{"currentContext":"gone"}"#).unwrap();
+        assert!(told(&settings).contains("current context \"gone\" does not exist"));
+        fs_err::write(folder.path().join("config.json"), "{").unwrap();
+        assert!(told(&settings).contains("config.json cannot be used"));
+        settings.host = Some("/x.sock".to_owned());
+        assert_eq!(settings.check(), Ok(()));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! [`FakeEngine::healthy`] is an engine of API 1.41 that has one image and knows no container. A test replaces single
 //! answers with [`FakeEngine::on`]; the last answer of a list stays.
 
+mod pid1;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -27,6 +29,8 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use crate::settings::DockerSettings;
+
+pub(crate) use pid1::{Act, ready};
 
 /// The content ID of the image a healthy fake has.
 pub(crate) const IMAGE_ID: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use plimsoll_broker::{Broker, BrokerSocket};
 use plimsoll_core::Permit;
+use tokio::task::JoinHandle;
 
 use crate::container::ContainerName;
 use crate::cores::CoreLease;
 use crate::engine::{Engine, Exit};
 use crate::later::Later;
+use crate::orphans::NotRemoved;
 use crate::process::SandboxProcess;
 use crate::teardown::Teardown;
 
@@ -166,6 +168,23 @@ impl Container {
         }
     }
 
+    /// Removes it now, and tells when it is seen to be gone. The removal goes on when nobody waits for that.
+    pub(crate) fn remove(mut self) -> JoinHandle<Result<(), NotRemoved>> {
+        self.parts_mut().force = true;
+        let teardown = Arc::clone(&self.teardown);
+        #[expect(
+            clippy::expect_used,
+            reason = "only the drop takes the parts away, and it has not run"
+        )]
+        let parts = self.parts.take().expect("a container in use has its parts");
+        teardown.begin(parts)
+    }
+
+    /// What tells of its exit.
+    pub(crate) fn exits(&self) -> Option<Later<Exit>> {
+        self.parts().seen.as_ref().map(|seen| seen.exit.clone())
+    }
+
     /// Its process, if there is one that can be seen from here.
     pub(crate) async fn process(&mut self) -> Option<Arc<SandboxProcess>> {
         self.parts_mut().seen.as_mut()?.process.get().await
@@ -199,7 +218,8 @@ impl Container {
 impl Drop for Container {
     fn drop(&mut self) {
         if let Some(parts) = self.parts.take() {
-            Arc::clone(&self.teardown).begin(parts);
+            // It is followed by the teardown, not by us.
+            drop(Arc::clone(&self.teardown).begin(parts));
         }
     }
 }

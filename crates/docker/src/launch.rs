@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bollard::models::ContainerCreateBody;
-use plimsoll_guest_link::OpenSpec;
 use plimsoll_guest_link::messages::limits::SNIPPET_STREAM_CAP;
 use plimsoll_guest_link::messages::{GuestMessage, Prepare, Variable};
+use plimsoll_guest_link::{OpenSpec, Verdict};
 use tokio::time::{Instant, timeout};
 
 use crate::channel::{Channel, Event};
@@ -31,6 +31,9 @@ const READY: Duration = Duration::from_secs(10);
 
 /// Begins the names of our containers.
 const NAME_PREFIX: &str = "plimsoll";
+
+/// Begins the names of sessions' containers.
+const SESSION_NAME_PREFIX: &str = "plimsoll-session";
 
 /// What a container is made for: one image setting and one form of container each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,7 +163,9 @@ impl Launcher {
         order: Order,
         mounted: Mounted,
     ) -> Result<Member, LaunchError> {
-        let name = ContainerName::fresh(NAME_PREFIX).map_err(io::Error::other)?;
+        let session = order.prepare == Prepare::Session;
+        let prefix = if session { SESSION_NAME_PREFIX } else { NAME_PREFIX };
+        let name = ContainerName::fresh(prefix).map_err(io::Error::other)?;
         let lease = snapshot.cores.take(snapshot.limits.cpus);
         let spec = self.spec(snapshot, &order, &mounted, lease.cpuset());
         let request = spec.request()?;
@@ -237,7 +242,8 @@ impl Launcher {
             platform: snapshot.platform.clone(),
             arguments: Vec::new(),
             work: order.of == Use::Project,
-            auto_remove: true,
+            // How a session's container ended must still be there to be read.
+            auto_remove: order.prepare != Prepare::Session,
             runtime: snapshot.runtime.clone(),
             memory_mib: order.memory_mib.unwrap_or(limits.memory_mib),
             processes: ProcessLimit::new(limits.processes, snapshot.runtime.is_gvisor()),
@@ -249,7 +255,7 @@ impl Launcher {
             ownership: Ownership {
                 expires: expiry(order.lives),
                 owner: self.owner.clone(),
-                session: false,
+                session: order.prepare == Prepare::Session,
             },
             broker_socket: mounted.path().to_owned(),
         }
@@ -275,9 +281,19 @@ async fn ready(channel: &mut Channel) -> Result<(), LaunchError> {
         Ok(Event::Message(GuestMessage::Ready(_))) => return Ok(()),
         Ok(Event::Message(GuestMessage::Fault(fault))) => fault.text,
         Ok(Event::Message(_)) => "it spoke before it was asked".to_owned(),
+        // A guest binary of another version cannot sign what it would say, so it says nothing.
+        Ok(Event::Closed) if channel.verdict() == Verdict::NotFound => {
+            "it ended without a word, as that of another version of plimsoll does; build the image anew with: plimsoll \
+             images build"
+                .to_owned()
+        }
         Ok(Event::Closed) => format!("it ended ({:?})", channel.verdict()),
         Ok(Event::Lost(cause)) => cause,
         Err(_) => format!("no answer within {} s", READY.as_secs()),
     };
-    Err(LaunchError::NotReady(format!("{cause}: {}", channel.beside())))
+    let beside = match channel.beside() {
+        nothing if nothing.is_empty() => nothing,
+        said => format!(": {said}"),
+    };
+    Err(LaunchError::NotReady(cause + &beside))
 }

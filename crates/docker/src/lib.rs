@@ -25,6 +25,7 @@ pub mod provider;
 mod run;
 pub mod runtime;
 pub mod seccomp;
+mod session;
 pub mod settings;
 mod smoke;
 pub mod snapshot;

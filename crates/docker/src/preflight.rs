@@ -36,7 +36,7 @@ pub enum PreflightError {
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// The engine does not answer as it must.
-    #[error("{endpoint}: {error}; start the engine, or point DOCKER_HOST at its socket")]
+    #[error("{endpoint}: {error}; {}", error.remedy())]
     Engine {
         /// Its socket.
         endpoint: String,
@@ -53,6 +53,16 @@ pub enum PreflightError {
         wanted: String,
         /// What there is.
         available: u32,
+    },
+    /// More memory than there is.
+    #[error(
+        "SANDBOX_MEMORY_MB={wanted}: the engine's host has {available} MiB; set it to at most {available}, and leave room for the host"
+    )]
+    Memory {
+        /// As configured, in MiB.
+        wanted: u32,
+        /// What there is, in MiB.
+        available: u64,
     },
     /// The kernel cannot enforce a limit that every container is given.
     #[error("the engine's kernel cannot limit {what}, so it cannot be promised; {fix}")]
@@ -172,6 +182,13 @@ pub(crate) fn enforceable(settings: &DockerSettings, facts: &EngineFacts) -> Res
         return Err(PreflightError::Cpus {
             wanted: settings.limits.cpus.to_string(),
             available: facts.cpus,
+        });
+    }
+    let available = facts.memory >> 20;
+    if available > 0 && u64::from(settings.limits.memory_mib) > available {
+        return Err(PreflightError::Memory {
+            wanted: settings.limits.memory_mib,
+            available,
         });
     }
     let KernelLimits {

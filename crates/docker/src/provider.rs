@@ -1,21 +1,23 @@
 //! The provider: containers of a local engine, tier `container` under runc and `kernel` under gVisor.
 
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use plimsoll_core::{
     Availability, Code, Environments, Evidence, GrantSupport, Isolation, Outcome, Payload, PayloadEnvironment, Reason,
     Refusal, Resources, RunError, Tier,
 };
-use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, RunContext, Sandbox};
+use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, RunContext, Sandbox, Sessions};
+use tokio_util::sync::CancellationToken;
 
 use crate::launch::{Launcher, Use};
 use crate::orphans::{self, PrivateFolder};
 use crate::pool::Pool;
 use crate::run::{Run, too_late};
-use crate::seccomp::Confinement;
+use crate::seccomp::{Confinement, UNCONFINED};
+use crate::session::{self, WarmPool};
 use crate::settings::DockerSettings;
 use crate::smoke;
 use crate::snapshot::Snapshot;
@@ -57,14 +59,19 @@ struct Now {
 pub(crate) struct Shared {
     pub(crate) launcher: Arc<Launcher>,
     pub(crate) pool: Arc<Pool>,
+    /// Waiting session sandboxes, where there are to be any.
+    pub(crate) sessions: OnceLock<Arc<WarmPool>>,
     pub(crate) teardown: Arc<Teardown>,
     pub(crate) folder: PrivateFolder,
 }
 
 impl Drop for Shared {
-    /// The fillers hold the pool too, and would go on making containers that nobody can claim.
+    /// The fillers hold the pools too, and would go on making containers that nobody can claim.
     fn drop(&mut self) {
         self.pool.stop();
+        if let Some(sessions) = self.sessions.get() {
+            sessions.stop();
+        }
     }
 }
 
@@ -91,7 +98,7 @@ impl Docker {
         }
     }
 
-    async fn shared(&self) -> io::Result<&Shared> {
+    pub(crate) async fn shared(&self) -> io::Result<&Shared> {
         self.shared
             .get_or_try_init(|| async {
                 let folder = PrivateFolder::open().await?;
@@ -104,6 +111,7 @@ impl Docker {
                 Ok(Shared {
                     launcher: Arc::new(launcher),
                     pool: Arc::new(Pool::new(self.pool_size)),
+                    sessions: OnceLock::new(),
                     teardown,
                     folder,
                 })
@@ -113,7 +121,7 @@ impl Docker {
 
     /// Puts what a state of the engine shows in the place of what was stated before. Without a state, what was proven is
     /// proven no more.
-    fn state_as(&self, snapshot: Option<&Arc<Snapshot>>) -> Arc<Evidence> {
+    pub(crate) fn state_as(&self, snapshot: Option<&Arc<Snapshot>>) -> Arc<Evidence> {
         {
             let now = self.now.read();
             let same = match (&now.snapshot, snapshot) {
@@ -128,7 +136,7 @@ impl Docker {
         self.restate(snapshot)
     }
 
-    fn restate(&self, snapshot: Option<&Arc<Snapshot>>) -> Arc<Evidence> {
+    pub(crate) fn restate(&self, snapshot: Option<&Arc<Snapshot>>) -> Arc<Evidence> {
         let languages = self.state.languages();
         let evidence = Arc::new(evidence(self.resources, snapshot.map(Arc::as_ref), &languages));
         *self.now.write() = Now {
@@ -160,10 +168,8 @@ impl Docker {
         let proven = smoke::prove(&shared.launcher, shared.folder.path(), &snapshot)
             .await
             .map_err(|error| fault(&error))?;
-        if matches!(snapshot.confinement, Confinement::Unconfined) {
-            tracing::warn!(
-                "SANDBOX_DOCKER_SECCOMP is unconfined: guest code may make every system call of the host's kernel"
-            );
+        if matches!(snapshot.confinement, Confinement::Unconfined) && !snapshot.runtime.is_gvisor() {
+            tracing::warn!("{UNCONFINED}");
         }
         self.state.proven(&snapshot, proven.languages);
         self.restate(Some(&snapshot));
@@ -171,40 +177,57 @@ impl Docker {
         Ok(())
     }
 
+    pub(crate) const fn state(&self) -> &Arc<EngineState> {
+        &self.state
+    }
+
     async fn execute(&self, call: &AdmittedCall, context: RunContext) -> Result<Outcome, RunError> {
+        // A floor that current evidence does not meet is told before anything about the engine.
+        call.recheck(&self.evidence())?;
+        let run = Run::new(call, &context, time_limit(call))?;
+        let ready = self.ready(context.deadline, &context.cancelled).await;
+        // A failed probe leaves no state; a moved tag leaves the tier as it is.
+        call.recheck(&self.evidence())?;
+        let (shared, stated) = ready?;
+        run.answer(shared, &stated).await
+    }
+
+    /// The state to launch under now.
+    ///
+    /// # Errors
+    /// Nothing ran: the engine is not ready, or the caller's time is over first.
+    pub(crate) async fn ready(
+        &self,
+        deadline: Instant,
+        cancelled: &CancellationToken,
+    ) -> Result<(&Shared, Stated), Refusal> {
         let not_ready = |cause: &dyn std::fmt::Display| {
             let message = format!("the sandbox engine is not ready; nothing ran: {cause}");
             Refusal::new(Code::Internal, Reason::Environment, message)
         };
-        // A floor that current evidence does not meet is told before anything about the engine.
-        call.recheck(&self.evidence())?;
-        let limit = self.time_limit(call);
-        let run = Run::new(call, &context, limit)?;
         let shared = self.shared().await.map_err(|cause| not_ready(&cause))?;
-        let deadline = tokio::time::Instant::from_std(context.deadline);
+        let deadline = tokio::time::Instant::from_std(deadline);
         let admissible = tokio::select! {
             biased;
-            () = context.cancelled.cancelled() => return Err(crate::answer::gone().into()),
-            () = tokio::time::sleep_until(deadline) => return Err(too_late().into()),
+            () = cancelled.cancelled() => return Err(crate::answer::gone()),
+            () = tokio::time::sleep_until(deadline) => return Err(too_late()),
             admissible = self.state.admissible() => admissible,
         };
-        let snapshot = match admissible {
-            Ok(snapshot) => snapshot,
-            Err(cause) => {
-                // A failed probe leaves no state; a moved tag leaves the tier as it is.
-                self.state_as(self.state.current().as_ref());
-                call.recheck(&self.evidence())?;
-                return Err(not_ready(&cause).into());
+        match admissible {
+            Ok(snapshot) => {
+                let evidence = self.state_as(Some(&snapshot));
+                Ok((shared, Stated { snapshot, evidence }))
             }
-        };
-        let evidence = self.state_as(Some(&snapshot));
-        call.recheck(&evidence)?;
-        run.answer(shared, &Stated { snapshot, evidence }).await
+            Err(cause) => {
+                self.state_as(self.state.current().as_ref());
+                Err(not_ready(&cause))
+            }
+        }
     }
 }
 
 /// Makes a fault of a phase from its cause.
-fn fault(phase: &'static str) -> impl Fn(&dyn std::fmt::Display) -> ProviderFault {
+pub(crate) fn fault(phase: &'static str) -> impl Fn(&dyn std::fmt::Display) -> ProviderFault {
     move |cause| ProviderFault {
         phase,
         cause: cause.to_string(),
@@ -222,6 +245,7 @@ fn evidence(resources: Resources, snapshot: Option<&Snapshot>, languages: &[Stri
             languages: languages.to_vec(),
         }
     };
+    let project = environment(Use::Project, MAX_PROJECT_TIMEOUT, languages);
     Evidence {
         provider: "docker",
         availability: Availability::Serving,
@@ -232,7 +256,7 @@ fn evidence(resources: Resources, snapshot: Option<&Snapshot>, languages: &[Stri
                 MAX_SNIPPET_TIMEOUT,
                 &["javascript".to_owned()],
             )),
-            project: Some(environment(Use::Project, MAX_PROJECT_TIMEOUT, languages)),
+            project: Some(project.clone()),
             module: None,
         },
         grants: GrantSupport {
@@ -240,8 +264,18 @@ fn evidence(resources: Resources, snapshot: Option<&Snapshot>, languages: &[Stri
             project: true,
         },
         policy: String::new(),
-        sessions: None,
+        sessions: Some(session::support(project)),
         resources,
+    }
+}
+
+/// The longest the guest of a call may run.
+pub(crate) fn time_limit(call: &AdmittedCall) -> Duration {
+    match call.payload() {
+        Payload::JavaScript(_) => call.timeout(DEFAULT_SNIPPET_TIMEOUT, MAX_SNIPPET_TIMEOUT),
+        Payload::Project(_) | Payload::Module(_) | Payload::Cell(_) => {
+            call.timeout(DEFAULT_PROJECT_TIMEOUT, MAX_PROJECT_TIMEOUT)
+        }
     }
 }
 
@@ -259,12 +293,11 @@ impl Sandbox for Docker {
     }
 
     fn time_limit(&self, call: &AdmittedCall) -> Duration {
-        match call.payload() {
-            Payload::JavaScript(_) => call.timeout(DEFAULT_SNIPPET_TIMEOUT, MAX_SNIPPET_TIMEOUT),
-            Payload::Project(_) | Payload::Module(_) | Payload::Cell(_) => {
-                call.timeout(DEFAULT_PROJECT_TIMEOUT, MAX_PROJECT_TIMEOUT)
-            }
-        }
+        time_limit(call)
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
     }
 
     fn run<'a>(&'a self, call: &'a AdmittedCall, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
@@ -288,6 +321,9 @@ impl Sandbox for Docker {
         Box::pin(async {
             if let Some(shared) = self.shared.get() {
                 shared.pool.empty().await;
+                if let Some(sessions) = shared.sessions.get() {
+                    sessions.empty().await;
+                }
                 shared.teardown.finished().await;
             }
             Ok(())

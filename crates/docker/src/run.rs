@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_broker::{Broker, GUEST_SOCKET, SOCKET_VARIABLE, node_client, node_module};
+use plimsoll_broker::{Broker, GUEST_SOCKET, SOCKET_VARIABLE, node_client, node_module, python_client};
 use plimsoll_core::{
     Code, Diagnostics, JavaScriptRun, Outcome, Payload, ProjectRun, Reason, Refusal, RunError, RunResult,
 };
@@ -206,7 +206,7 @@ pub(crate) fn too_late() -> Refusal {
     )
 }
 
-fn snippet_plan(snippet: &JavaScriptRun, broker: Option<&Broker>, limit: Duration) -> Plan {
+pub(crate) fn snippet_plan(snippet: &JavaScriptRun, broker: Option<&Broker>, limit: Duration) -> Plan {
     Plan::Snippet(SnippetPlan {
         program: snippet.code.clone(),
         prelude: broker.map_or_else(String::new, |broker| {
@@ -217,7 +217,7 @@ fn snippet_plan(snippet: &JavaScriptRun, broker: Option<&Broker>, limit: Duratio
     })
 }
 
-fn project_plan(project: &ProjectRun, broker: Option<&Broker>, limit: Duration) -> Plan {
+pub(crate) fn project_plan(project: &ProjectRun, broker: Option<&Broker>, limit: Duration) -> Plan {
     let files = project.files.iter().map(|file| ProjectFile {
         path: file.path.clone(),
         content: file.content.clone(),
@@ -232,6 +232,7 @@ fn project_plan(project: &ProjectRun, broker: Option<&Broker>, limit: Duration) 
         step_timeout_ms: limit_ms(limit),
         artifacts: project.artifacts.clone(),
         host_sdk: broker.map(|broker| node_module(broker.grant())),
+        host_python: broker.map(|broker| python_client(broker.grant())),
         env,
     })
 }

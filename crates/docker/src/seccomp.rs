@@ -12,6 +12,10 @@ const EMBEDDED: &str = include_str!("../../../guest/seccomp.json");
 /// The largest profile that is read; Docker's own has 13 KiB.
 const MAX_PROFILE_BYTES: u64 = 1 << 20;
 
+/// What an operator who switched the filter off is told.
+pub const UNCONFINED: &str =
+    "SANDBOX_DOCKER_SECCOMP is unconfined: guest code may make every system call of the host's kernel";
+
 /// What `SANDBOX_DOCKER_SECCOMP` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SeccompSetting {
@@ -67,6 +71,20 @@ pub enum SeccompError {
         /// Its default action.
         action: String,
     },
+}
+
+impl SeccompError {
+    /// What is wrong, without the file.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Default => "names no profile".to_owned(),
+            Self::Unreadable { problem, .. } => problem.clone(),
+            Self::Malformed { problem, .. } => format!("not a profile in Docker's format: {problem}"),
+            Self::Open { action, .. } => {
+                format!("its defaultAction is {action}, and what is not named would not be refused with SCMP_ACT_ERRNO")
+            }
+        }
+    }
 }
 
 impl SeccompSetting {

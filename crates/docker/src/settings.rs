@@ -4,10 +4,10 @@ use plimsoll_core::Resources;
 use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
 
 use crate::endpoint::{self, ClientConfig};
-use crate::guest_uid;
+use crate::guest_uid::{self, GuestUidError};
 use crate::image_ref::{self, ImageRefError};
 use crate::runtime::Runtime;
-use crate::seccomp::SeccompSetting;
+use crate::seccomp::{SeccompSetting, UNCONFINED};
 use crate::storage::{Storage, StorageSettings};
 
 /// The provider's name, and who reads its variables.
@@ -24,6 +24,10 @@ const MIN_MEMORY_MIB: u32 = 64;
 
 /// Processes of a run unless configured.
 const DEFAULT_PROCESSES: u32 = 256;
+
+/// The fewest processes and threads a run can be given. Measured: PID 1, a shell, a program beside it and a node that has
+/// started all its threads are 14; with fewer node aborts as soon as it reads a file.
+const MIN_PROCESSES: u32 = 16;
 
 /// Processors of a run unless configured.
 const DEFAULT_CPUS: f64 = 1.0;
@@ -179,6 +183,31 @@ impl DockerSettings {
         Ok(settings)
     }
 
+    /// What can be judged of these settings on this host without asking its engine: the guest's user against the account
+    /// files, the seccomp profile, and where the engine is. A preflight looks again.
+    ///
+    /// # Errors
+    /// The first setting that start-up would refuse.
+    pub fn check_on_host(&self) -> Result<(), SettingError> {
+        guest_uid::check_on_host(self.guest_uid).map_err(|error| unusable_uid(self.guest_uid, &error))?;
+        if let SeccompSetting::File(path) = &self.seccomp {
+            self.seccomp.load().map_err(|error| {
+                SECCOMP.unusable(
+                    path.display(),
+                    error.problem(),
+                    "set it to a profile in Docker's format, to engine or unconfined, or unset it for the embedded one",
+                )
+            })?;
+        }
+        self.client.check()
+    }
+
+    /// What weakens a wall and is none the less what was asked for. Under gVisor no filter of the host is used at all.
+    pub fn warnings(&self) -> Vec<&'static str> {
+        let unconfined = self.seccomp == SeccompSetting::Unconfined && !self.runtime.is_gvisor();
+        unconfined.then_some(UNCONFINED).into_iter().collect()
+    }
+
     /// The configured images, each reference once, in the order they are verified.
     pub fn images(&self) -> Vec<&str> {
         let mut images = vec![self.image.as_str()];
@@ -207,6 +236,14 @@ impl RunLimits {
                 &memory_mb,
                 format!("provider docker needs at least {MIN_MEMORY_MIB} MiB for a container"),
                 format!("set it to at least {MIN_MEMORY_MIB}, or unset it ({DEFAULT_MEMORY_MIB})"),
+            ));
+        }
+        if (1..MIN_PROCESSES).contains(&pids) {
+            return Err(envelope(
+                "SANDBOX_PIDS",
+                &pids,
+                format!("provider docker needs at least {MIN_PROCESSES} processes and threads for a container"),
+                format!("set it to at least {MIN_PROCESSES}, or unset it ({DEFAULT_PROCESSES})"),
             ));
         }
         if cpus > 0.0 && cpus < MIN_CPUS {
@@ -283,11 +320,17 @@ fn seccomp(lookup: &dyn Lookup) -> Result<SeccompSetting, SettingError> {
 fn guest_uid(lookup: &dyn Lookup) -> Result<u32, SettingError> {
     let value = GUEST_UID.count(lookup)?;
     let uid = u32::try_from(value).unwrap_or(u32::MAX);
-    guest_uid::check(uid).map_err(|error| {
-        let fix = format!("set another number, or unset it ({})", guest_uid::DEFAULT_GUEST_UID);
-        GUEST_UID.unusable(value, error.problem(), fix)
-    })?;
+    guest_uid::check(uid).map_err(|error| unusable_uid(uid, &error))?;
     Ok(uid)
+}
+
+fn unusable_uid(uid: u32, error: &GuestUidError) -> SettingError {
+    let fix = match error {
+        GuestUidError::Unreadable { .. } => "make the file readable".to_owned(),
+        _ if uid == guest_uid::DEFAULT_GUEST_UID => "set a number that this host does not use".to_owned(),
+        _ => format!("set another number, or unset it ({})", guest_uid::DEFAULT_GUEST_UID),
+    };
+    GUEST_UID.unusable(uid, error.problem(), fix)
 }
 
 fn platform(lookup: &dyn Lookup) -> Result<Option<String>, SettingError> {
@@ -362,6 +405,72 @@ mod tests {
     }
 
     #[test]
+    fn fewer_processes_than_a_node_has_threads_stop_the_start_naming_the_minimum() {
+        let of = |pids| {
+            let resources = Resources {
+                pids,
+                ..Resources::default()
+            };
+            read(&[], resources).map(|settings| settings.limits.processes)
+        };
+        for pids in [1, 15] {
+            let error = of(pids).unwrap_err();
+            assert!(
+                error.starts_with(&format!("SANDBOX_PIDS=\"{pids}\"")) && error.contains("at least 16"),
+                "{error}"
+            );
+        }
+        assert_eq!((of(16), of(0)), (Ok(16), Ok(256)));
+    }
+
+    #[test]
+    fn what_this_host_alone_refuses_is_found_without_its_engine() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs_err::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let checked = |name: &str, value: &str| {
+            let lookup = BTreeMap::from([(OsString::from(name), OsString::from(value))]);
+            let settings = DockerSettings::read(&lookup, Resources::default()).unwrap();
+            settings.check_on_host().map_err(|error| error.to_string())
+        };
+        let closed = file("closed.json", r#"{"defaultAction":"SCMP_ACT_ERRNO"}"#);
+        let open = file("open.json", r#"{"defaultAction":"SCMP_ACT_ALLOW"}"#);
+        let none = file("none.json", "root:x:0:0::/:/bin/sh");
+        for (name, value, words) in [
+            ("SANDBOX_DOCKER_SECCOMP", "/nonexistent/profile.json", "No such file"),
+            (
+                "SANDBOX_DOCKER_SECCOMP",
+                none.as_str(),
+                "not a profile in Docker's format",
+            ),
+            (
+                "SANDBOX_DOCKER_SECCOMP",
+                open.as_str(),
+                "defaultAction is SCMP_ACT_ALLOW",
+            ),
+            // Every host has this user: daemon, or bin.
+            ("SANDBOX_GUEST_UID", "1", "1 is already used in /etc/passwd"),
+        ] {
+            let error = checked(name, value).unwrap_err();
+            assert!(
+                error.starts_with(&format!("{name}={value:?}: ")) && error.contains(words),
+                "{error}"
+            );
+        }
+        for (name, value) in [
+            ("SANDBOX_DOCKER_SECCOMP", closed.as_str()),
+            ("SANDBOX_DOCKER_SECCOMP", "unconfined"),
+            ("SANDBOX_GUEST_UID", "61000"),
+            ("DOCKER_HOST", "unix:///nonexistent/engine.sock"),
+        ] {
+            assert_eq!(checked(name, value), Ok(()), "{name}={value}");
+        }
+    }
+
+    #[test]
     fn the_disk_budget_is_shared_out_and_a_small_one_refused() {
         let of = |disk_mb| {
             read(
@@ -390,6 +499,15 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_that_is_switched_off_is_warned_of_where_one_would_stand() {
+        let warnings = |values: &[(&str, &str)]| read(values, Resources::default()).unwrap().warnings();
+        let off = ("SANDBOX_DOCKER_SECCOMP", "unconfined");
+        assert_eq!(warnings(&[off]), [UNCONFINED]);
+        assert!(warnings(&[off, ("SANDBOX_DOCKER_RUNTIME", "runsc")]).is_empty());
+        assert!(warnings(&[]).is_empty() && warnings(&[("SANDBOX_DOCKER_SECCOMP", "engine")]).is_empty());
+    }
+
+    #[test]
     fn every_wrong_value_names_its_variable() {
         for (name, value) in [
             ("SANDBOX_DOCKER_IMAGE", "-node"),
@@ -399,6 +517,8 @@ mod tests {
             ("SANDBOX_GUEST_UID", "60001"),
             ("SANDBOX_GUEST_UID", "65533"),
             ("SANDBOX_REQUIRE_PINNED_IMAGES", "yes"),
+            ("DOCKER_HOST", "tcp://10.0.0.1:2375"),
+            ("DOCKER_HOST", "unix://docker.sock"),
             ("DOCKER_DEFAULT_PLATFORM", "amd64"),
             ("DOCKER_DEFAULT_PLATFORM", "linux/amd64/v1/x"),
             ("DOCKER_DEFAULT_PLATFORM", "linux/amd 64"),

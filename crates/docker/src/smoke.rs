@@ -123,7 +123,10 @@ impl Proof<'_> {
         });
         let facts = match self.talked(WHAT, &mut member, &plan).await? {
             Ending::Facts(facts) => facts,
-            other => return Err(failed(WHAT, format!("{other:?}: {}", member.channel.beside()))),
+            other => {
+                let found = format!("{}: {}", answer::words(&other), member.channel.beside());
+                return Err(failed(WHAT, found));
+            }
         };
         judge::facts(&facts, &member.spec, host)
             .map_err(|found| failed(WHAT, format!("{} image: {found}", of.as_str())))?;
@@ -163,7 +166,7 @@ impl Proof<'_> {
             return Err(failed(
                 WHAT,
                 format!(
-                    "node ended with {} and wrote {:?}; {:?}",
+                    "node ended with {} and wrote {:?}, and {:?} on standard error",
                     result.exit_code,
                     String::from_utf8_lossy(&result.stdout),
                     String::from_utf8_lossy(&result.stderr)
@@ -189,39 +192,26 @@ impl Proof<'_> {
                 .get(step)
                 .map_or("", |step| std::str::from_utf8(&step.stdout).unwrap_or(""))
         };
-        let said = |what: &'static str, step: usize| {
-            failed(
-                what,
-                format!(
-                    "{:?} {:?} {:?}",
-                    result.outcome_detail,
-                    out(step),
-                    result.steps.get(step).map(|step| step.stderr_text().into_owned())
-                ),
-            )
-        };
+        let said = |what: &'static str| failed(what, in_words(&result));
         let well = |step: usize| result.steps.get(step).is_some_and(|step| step.exit_code == 0);
         if !well(0) {
-            return Err(said("PID 1 out of reach", 0));
+            return Err(said("PID 1 out of reach"));
         }
         if out(1) != "42\n" {
-            return Err(said("node", 1));
+            return Err(said("node"));
         }
         let mut languages = vec!["javascript".to_owned()];
         match out(2) {
             "42\n" => languages.push("python".to_owned()),
             "" if well(2) => {}
-            _ => return Err(said("python3", 2)),
+            _ => return Err(said("python3")),
         }
         // PID 1 and the shell that counts.
         if !well(3) || out(4) != "2\n" {
-            return Err(said("kill of the whole tree", 4));
+            return Err(said("kill of the whole tree"));
         }
         if result.outcome != ProjectOutcome::COMPLETED {
-            return Err(failed(
-                "project",
-                format!("{}: {}", result.outcome.as_str(), result.outcome_detail),
-            ));
+            return Err(said("project"));
         }
         Ok(languages)
     }
@@ -243,12 +233,11 @@ impl Proof<'_> {
         if step.is_some_and(|step| step.exit_code == 0 && step.stdout_text().ends_with(&refused)) {
             return Ok(());
         }
-        let told = step.map(|step| (step.stdout_text().into_owned(), step.stderr_text().into_owned()));
         Err(failed(
             WHAT,
             format!(
-                "{processes} processes, and one more is not refused: {} {told:?}",
-                result.outcome_detail
+                "{processes} processes, and one more is not refused: {}",
+                in_words(&result)
             ),
         ))
     }
@@ -283,12 +272,7 @@ impl Proof<'_> {
         }
         Err(failed(
             WHAT,
-            format!(
-                "a memory bomb was not ended as one: {} {}: {:?}",
-                result.outcome.as_str(),
-                result.outcome_detail,
-                result.steps
-            ),
+            format!("a memory bomb was not ended as one: {}", in_words(&result)),
         ))
     }
 
@@ -373,6 +357,32 @@ fn order(of: Use, prepare: Prepare) -> Order {
     }
 }
 
+/// What the steps of a proof came to, for a log: each in a few words, and never more than that.
+fn in_words(result: &ProjectResult) -> String {
+    const SHOWN: usize = 300;
+    let cut = |text: &str| match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{:?} and more", &text[..end]),
+        None => format!("{text:?}"),
+    };
+    let mut words = vec![result.outcome.as_str().to_owned()];
+    if !result.outcome_detail.is_empty() {
+        words.push(result.outcome_detail.clone());
+    }
+    for (number, step) in (1..).zip(&result.steps) {
+        let mut word = format!("step {number} ended with {}", step.exit_code);
+        for (text, of) in [(step.stdout_text(), "wrote"), (step.stderr_text(), "on standard error")] {
+            if !text.is_empty() {
+                word.push_str(&format!(", {of} {}", cut(&text)));
+            }
+        }
+        if let Some(limit) = step.diagnostics.limit_hit {
+            word.push_str(&format!(", at the limit {}", limit.as_str()));
+        }
+        words.push(word);
+    }
+    words.join("; ")
+}
+
 fn no_answer(what: &'static str, error: NoAnswer) -> SmokeError {
     let found = match error {
         NoAnswer::NotSent(cause) => cause,
@@ -386,6 +396,10 @@ fn host_socket(facts: &ProbeFacts, gvisor: bool) -> Result<(), SmokeError> {
     match &facts.host_socket {
         Some(socket) if socket.answer == pong::ANSWER => Ok(()),
         other => {
+            let found = match other {
+                Some(socket) => format!("it answers {:?}, errno {}", socket.answer, socket.errno),
+                None => "it says nothing of it".to_owned(),
+            };
             let fix = if gvisor {
                 "; register runsc with --host-uds=open (plimsoll gvisor install does)"
             } else {
@@ -393,8 +407,43 @@ fn host_socket(facts: &ProbeFacts, gvisor: bool) -> Result<(), SmokeError> {
             };
             Err(failed(
                 "host socket",
-                format!("a guest cannot reach the mounted socket ({other:?}), so no grant could be used{fix}"),
+                format!("a guest cannot reach the mounted socket ({found}), so no grant could be used{fix}"),
             ))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::StepResult;
+
+    use super::*;
+
+    #[test]
+    fn what_a_proof_found_is_told_in_words_and_not_as_a_dump() {
+        let result = ProjectResult {
+            outcome: ProjectOutcome::COMPLETED,
+            steps: vec![
+                StepResult {
+                    exit_code: 137,
+                    diagnostics: Diagnostics {
+                        limit_hit: Some(Limit::Memory),
+                        ..Diagnostics::default()
+                    },
+                    ..StepResult::default()
+                },
+                StepResult {
+                    stdout: b"child 0\n".to_vec(),
+                    stderr: vec![b'x'; 100_000],
+                    ..StepResult::default()
+                },
+            ],
+            ..ProjectResult::default()
+        };
+        let words = in_words(&result);
+        let start = "completed; step 1 ended with 137, at the limit memory; \
+                     step 2 ended with 0, wrote \"child 0\\n\", on standard error \"xxx";
+        assert!(words.starts_with(start) && words.ends_with("x\" and more"), "{words}");
+        assert!(words.len() < 500 && !words.contains("StepResult"), "{words}");
     }
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use plimsoll_guest_link::Verdict;
-use plimsoll_guest_link::messages::{GuestMessage, Plan, ProbeFacts, Report, SnippetEnd};
+use plimsoll_guest_link::messages::{
+    CellEnd, GuestMessage, Language, NotRun, Plan, ProbeFacts, Report, SnippetEnd, SweepEnd,
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +35,14 @@ pub(crate) enum Ending {
     Report(Box<Report>),
     /// The facts that were asked for.
     Facts(Box<ProbeFacts>),
+    /// The cell ended.
+    Cell(Box<CellEnd>),
+    /// Nothing of the session call's code ran.
+    NotRun(NotRun),
+    /// The interpreters that live.
+    Warm(Vec<Language>),
+    /// What the sweep has shown.
+    Swept(Box<SweepEnd>),
     /// PID 1 gave up, in its words.
     Fault(String),
     /// The output ended without an end of the call.
@@ -91,19 +101,81 @@ async fn listen(channel: &mut Channel, mut talked: Talked, deadline: Instant, ca
                 return talked;
             }
         };
-        talked.ending = match event {
+        if talked.hear(event, channel) {
+            return talked;
+        }
+    }
+}
+
+impl Talked {
+    /// Takes an event in, and answers whether it was the end.
+    fn hear(&mut self, event: Event, channel: &Channel) -> bool {
+        self.ending = match event {
             Event::Message(GuestMessage::Started) => {
-                talked.started = true;
-                continue;
+                self.started = true;
+                return false;
             }
-            Event::Message(GuestMessage::Ready(_) | GuestMessage::Heartbeat) => continue,
+            Event::Message(GuestMessage::Ready(_) | GuestMessage::Heartbeat) => return false,
             Event::Message(GuestMessage::SnippetEnd(end)) => Ending::Snippet(Box::new(end)),
             Event::Message(GuestMessage::Report(report)) => Ending::Report(Box::new(report)),
             Event::Message(GuestMessage::ProbeReport(facts)) => Ending::Facts(facts),
+            Event::Message(GuestMessage::CellEnd(end)) => Ending::Cell(Box::new(end)),
+            Event::Message(GuestMessage::NotRun(cause)) => Ending::NotRun(cause),
+            Event::Message(GuestMessage::Warm(languages)) => Ending::Warm(languages),
+            Event::Message(GuestMessage::Swept(end)) => Ending::Swept(Box::new(end)),
             Event::Message(GuestMessage::Fault(fault)) => Ending::Fault(fault.text),
             Event::Closed => Ending::Closed(channel.verdict()),
             Event::Lost(cause) => Ending::Lost(cause),
         };
-        return talked;
+        true
+    }
+}
+
+/// As [`talk`], in a sandbox that is kept: once the call is over for whoever asked (`over` is ready), its code is stopped and
+/// the end still waited for, so that the next plan finds PID 1 idle. The plan is written whole or the stream is given up:
+/// half a frame would be the end of the sandbox.
+pub(crate) async fn talk_in_session(
+    channel: &mut Channel,
+    plan: &Plan,
+    limit: Duration,
+    over: impl Future<Output = ()>,
+) -> Talked {
+    let mut deadline = Instant::now() + limit + GRACE;
+    let mut talked = Talked {
+        dispatched: false,
+        started: false,
+        ending: Ending::Expired,
+    };
+    match tokio::time::timeout_at(deadline, channel.dispatch(plan)).await {
+        Ok(Ok(())) => talked.dispatched = true,
+        Ok(Err(error)) => {
+            talked.dispatched = error.dispatched;
+            talked.ending = Ending::Lost(error.to_string());
+            return talked;
+        }
+        Err(_) => {
+            talked.dispatched = true;
+            return talked;
+        }
+    }
+    let mut over = std::pin::pin!(over);
+    let mut stopped = false;
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = channel.next() => event,
+            () = &mut over, if !stopped => {
+                stopped = true;
+                deadline = deadline.min(Instant::now() + GRACE);
+                match channel.stop().await {
+                    Ok(()) => continue,
+                    Err(error) => Event::Lost(error.to_string()),
+                }
+            }
+            () = tokio::time::sleep_until(deadline) => return talked,
+        };
+        if talked.hear(event, channel) {
+            return talked;
+        }
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use crate::container::ContainerName;
 use crate::engine::Engine;
 use crate::guard::{Mounted, Parts};
-use crate::orphans;
+use crate::orphans::{self, NotRemoved};
 
 /// How long PID 1 may take to end by itself after its stdin did.
 const ENDS_BY_ITSELF: Duration = Duration::from_secs(2);
@@ -63,10 +63,19 @@ impl Teardown {
     }
 
     /// Ends a container in the background.
-    pub(crate) fn begin(self: Arc<Self>, parts: Parts) {
+    pub(crate) fn begin(self: Arc<Self>, parts: Parts) -> tokio::task::JoinHandle<Result<(), NotRemoved>> {
         let runtime = self.runtime.clone();
         let tasks = self.tasks.clone();
-        tasks.spawn_on(async move { self.end(parts).await }, &runtime);
+        tasks.spawn_on(
+            async move {
+                let ended = self.end(parts).await;
+                if let Err(error) = &ended {
+                    tracing::error!(%error, "a container could not be removed; the next look for orphans tries again");
+                }
+                ended
+            },
+            &runtime,
+        )
     }
 
     /// Sees something through that ends in a container, whether or not anybody waits for it.
@@ -84,7 +93,7 @@ impl Teardown {
         self.tasks.reopen();
     }
 
-    async fn end(&self, parts: Parts) {
+    async fn end(&self, parts: Parts) -> Result<(), NotRemoved> {
         let Parts {
             engine,
             name,
@@ -98,25 +107,28 @@ impl Teardown {
             Some(mut seen) if !force => timeout(ENDS_BY_ITSELF, seen.ended()).await.unwrap_or(false),
             _ => false,
         };
-        if gone {
+        let removed = if gone {
             let behind = self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WITHOUT_CAPACITY;
             let held = held.filter(|_| behind);
-            self.cleared(&engine, &name).await;
+            let cleared = self.cleared(&engine, &name).await;
             drop(held);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
+            cleared
         } else {
-            removed(&engine, &name).await;
+            let removed = orphans::force_remove(&engine, name.as_str()).await;
             drop(held);
-        }
+            removed
+        };
         drop(lease);
         if let Mounted::Broker(socket) = mounted {
             socket.close().await;
         }
         self.names.lock().remove(name.as_str());
+        removed
     }
 
     /// Looks until the engine has cleared the container away, and tells it to where it does not.
-    async fn cleared(&self, engine: &Engine, name: &ContainerName) {
+    async fn cleared(&self, engine: &Engine, name: &ContainerName) -> Result<(), NotRemoved> {
         let look = async {
             let mut pause = LOOK_EVERY;
             loop {
@@ -127,14 +139,9 @@ impl Teardown {
                 pause = (pause * 2).min(LOOK_EVERY * 10);
             }
         };
-        if timeout(CLEARED_BY_ITSELF, look).await.is_err() {
-            removed(engine, name).await;
+        match timeout(CLEARED_BY_ITSELF, look).await {
+            Ok(()) => Ok(()),
+            Err(_) => orphans::force_remove(engine, name.as_str()).await,
         }
-    }
-}
-
-async fn removed(engine: &Engine, name: &ContainerName) {
-    if let Err(error) = orphans::force_remove(engine, name.as_str()).await {
-        tracing::error!(container = %name, %error, "a container could not be removed; the next look for orphans tries again");
     }
 }

@@ -5,6 +5,8 @@
 //!
 //! ```text
 //! open ──► Ready ──► run ──► Started, Heartbeat… ──► SnippetEnd | Report | ProbeReport | Fault
+//!              ▲      └ in a session also: CellEnd | NotRun | Warm | Swept ┐
+//!              └──────────────────────── the next run ─────────────────────┘
 //! ```
 
 mod link;

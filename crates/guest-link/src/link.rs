@@ -98,7 +98,18 @@ impl<W: AsyncWrite + Unpin + Send> GuestLink<W> {
     /// # Errors
     /// When the sandbox does not take it.
     pub async fn ping(&mut self) -> io::Result<()> {
-        let message = HostMessage::Ping;
+        self.say(&HostMessage::Ping).await
+    }
+
+    /// Has the code of the running call ended as if its time were up; the call's end comes as ever.
+    ///
+    /// # Errors
+    /// When the sandbox does not take it.
+    pub async fn stop(&mut self) -> io::Result<()> {
+        self.say(&HostMessage::Stop).await
+    }
+
+    async fn say(&mut self, message: &HostMessage) -> io::Result<()> {
         let body = message.encode().map_err(unsendable)?;
         let frame = self.sender.frame(message.kind(), &body).map_err(unsendable)?;
         self.writer.write_all(&frame).await?;

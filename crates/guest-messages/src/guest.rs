@@ -4,12 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, decode, encode};
 use crate::probe::ProbeFacts;
+use crate::session::{CellEnd, Language, NotRun, SweepEnd};
 
 const READY: u8 = b'y';
 const STARTED: u8 = b's';
 const HEARTBEAT: u8 = b'h';
 const SNIPPET_END: u8 = b'e';
 const FAULT: u8 = b'f';
+const CELL_END: u8 = b'c';
+const NOT_RUN: u8 = b'n';
+const WARM: u8 = b'm';
+const SWEPT: u8 = b'w';
 
 /// A message of PID 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +31,14 @@ pub enum GuestMessage {
     Report(Report),
     /// The facts that were asked for.
     ProbeReport(Box<ProbeFacts>),
+    /// A cell ended. What it started may live until the sweep.
+    CellEnd(CellEnd),
+    /// A session call's code was not run.
+    NotRun(NotRun),
+    /// The languages whose interpreters live now.
+    Warm(Vec<Language>),
+    /// What a sweep has shown.
+    Swept(SweepEnd),
     /// PID 1 cannot go on. Before [`Started`](Self::Started) nothing of the call ran.
     Fault(Fault),
 }
@@ -45,6 +58,10 @@ impl GuestMessage {
             Self::SnippetEnd(_) => SNIPPET_END,
             Self::Report(_) => Self::REPORT,
             Self::ProbeReport(_) => Self::PROBE_REPORT,
+            Self::CellEnd(_) => CELL_END,
+            Self::NotRun(_) => NOT_RUN,
+            Self::Warm(_) => WARM,
+            Self::Swept(_) => SWEPT,
             Self::Fault(_) => FAULT,
         }
     }
@@ -53,7 +70,14 @@ impl GuestMessage {
     pub const fn ends_call(&self) -> bool {
         matches!(
             self,
-            Self::SnippetEnd(_) | Self::Report(_) | Self::ProbeReport(_) | Self::Fault(_)
+            Self::SnippetEnd(_)
+                | Self::Report(_)
+                | Self::ProbeReport(_)
+                | Self::CellEnd(_)
+                | Self::NotRun(_)
+                | Self::Warm(_)
+                | Self::Swept(_)
+                | Self::Fault(_)
         )
     }
 
@@ -68,6 +92,10 @@ impl GuestMessage {
             Self::SnippetEnd(body) => encode(body),
             Self::Report(body) => encode(body),
             Self::ProbeReport(body) => body.encode(),
+            Self::CellEnd(body) => encode(body),
+            Self::NotRun(body) => encode(body),
+            Self::Warm(body) => encode(body),
+            Self::Swept(body) => encode(body),
             Self::Fault(body) => encode(body),
         }
     }
@@ -85,6 +113,10 @@ impl GuestMessage {
             Self::REPORT => decode(body).map(Self::Report),
             Self::PROBE_REPORT => decode(body).map(|facts| Self::ProbeReport(Box::new(facts))),
             FAULT => decode(body).map(Self::Fault),
+            CELL_END => decode(body).map(Self::CellEnd),
+            NOT_RUN => decode(body).map(Self::NotRun),
+            WARM => decode(body).map(Self::Warm),
+            SWEPT => decode(body).map(Self::Swept),
             other => Err(CodecError::Kind(char::from(other))),
         }
     }

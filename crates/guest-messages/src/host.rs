@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::codec::{CodecError, decode, encode};
 use crate::frame::Key;
 use crate::guest::Nothing;
+use crate::session::{CellPlan, SweepPlan, WarmPlan};
 
 const OPEN: u8 = b'o';
 pub(crate) const RUN: u8 = b'r';
 const PING: u8 = b'i';
+const STOP: u8 = b'k';
 
 /// A message of the host.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub enum HostMessage {
     Run(Plan),
     /// Asks for a sign of life: PID 1 answers with one heartbeat.
     Ping,
+    /// Ends the code of the running call as if its time were up. Without a running call it means nothing.
+    Stop,
 }
 
 impl HostMessage {
@@ -28,6 +32,7 @@ impl HostMessage {
             Self::Open(_) => OPEN,
             Self::Run(_) => RUN,
             Self::Ping => PING,
+            Self::Stop => STOP,
         }
     }
 
@@ -39,7 +44,7 @@ impl HostMessage {
         match self {
             Self::Open(open) => encode(open),
             Self::Run(plan) => plan.encode(),
-            Self::Ping => encode(&Nothing {}),
+            Self::Ping | Self::Stop => encode(&Nothing {}),
         }
     }
 
@@ -52,6 +57,7 @@ impl HostMessage {
             OPEN => decode(body).map(Self::Open),
             RUN => decode(body).map(Self::Run),
             PING => decode::<Nothing>(body).map(|_| Self::Ping),
+            STOP => decode::<Nothing>(body).map(|_| Self::Stop),
             other => Err(CodecError::Kind(char::from(other))),
         }
     }
@@ -94,6 +100,8 @@ pub enum Prepare {
     Project,
     /// Probes and projects of the smoke test.
     Probe,
+    /// A session: snippets, projects and cells, one after another, in a sandbox that keeps its files and interpreters.
+    Session,
 }
 
 /// One environment variable.
@@ -137,6 +145,12 @@ pub enum Plan {
     Project(ProjectPlan),
     /// Collect facts for the host's smoke test.
     Probe(ProbePlan),
+    /// Code for a kept interpreter; in a session.
+    Cell(CellPlan),
+    /// Interpreters to start ahead of their first cell; in a session.
+    Warm(WarmPlan),
+    /// What follows every call of a session.
+    Sweep(SweepPlan),
 }
 
 impl Plan {
@@ -178,6 +192,8 @@ pub struct ProjectPlan {
     pub artifacts: Vec<String>,
     /// The grant's client as an ES module; every `node` of a step imports it.
     pub host_sdk: Option<String>,
+    /// The grant's client as a Python module; every `python3` of a step can import it as `plimsoll_host`.
+    pub host_python: Option<String>,
     /// Variables of this run; they win over the image's.
     pub env: Vec<Variable>,
 }

@@ -85,7 +85,7 @@ impl Intake {
                 self.key = Some(open.key.clone());
                 HostMessage::Open(open)
             }
-            (None, Ok(early @ (HostMessage::Run(_) | HostMessage::Ping))) => {
+            (None, Ok(early @ (HostMessage::Run(_) | HostMessage::Ping | HostMessage::Stop))) => {
                 return Err(IntakeError::Unexpected(char::from(early.kind())));
             }
             (Some(_), Ok(HostMessage::Open(_))) => return Err(IntakeError::Unexpected(char::from(header.kind))),

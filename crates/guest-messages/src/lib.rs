@@ -13,6 +13,7 @@ mod intake;
 pub mod limits;
 mod probe;
 mod scan;
+mod session;
 
 pub use codec::CodecError;
 pub use frame::{Direction, FRAME_START, FrameError, Key, KeyLength, MAX_SEQUENCE, Sender};
@@ -23,3 +24,4 @@ pub use host::{HostMessage, Open, Plan, Prepare, ProbePlan, ProjectFile, Project
 pub use intake::{Intake, IntakeError};
 pub use probe::{CgroupFacts, MountFact, ProbeFacts, RlimitFact, SocketFact, StatusFacts};
 pub use scan::Scanner;
+pub use session::{CellEnd, CellOutcome, CellPlan, Disk, Language, NotRun, SweepEnd, SweepPlan, WarmPlan};

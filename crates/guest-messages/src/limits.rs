@@ -1,7 +1,7 @@
 //! The numbers both ends hold to. Sizes are bytes and binary (KiB = 1024).
 
 /// The one version of the protocol that both ends speak. Each end refuses any other.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Longest body of a frame, in either direction.
 pub const MAX_BODY: usize = 16 << 20;
@@ -14,6 +14,9 @@ pub const MAX_NOISE: usize = 16 << 20;
 
 /// Output kept of each stream of a snippet, unless the host asks for less.
 pub const SNIPPET_STREAM_CAP: u64 = 64 << 10;
+
+/// Output kept of each stream of a cell.
+pub const CELL_STREAM_CAP: usize = 64 << 10;
 
 /// Output kept of each stream of one project step. A step that writes more is killed.
 pub const STEP_STREAM_CAP: usize = 1 << 20;
@@ -39,7 +42,7 @@ pub const HEARTBEAT_MS: u64 = 1_000;
 /// Where the guest binary stands in every image.
 pub const GUEST_BINARY: &str = "/usr/local/bin/plimsoll-guest";
 
-/// The working directory of project steps.
+/// The working directory of project steps and of sessions.
 pub const WORK_DIR: &str = "/work";
 
 /// Where the broker's socket is mounted.

@@ -1,7 +1,7 @@
 //! What the host's scanner finds in honest, broken, forged and hostile streams.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use plimsoll_guest_messages::limits::{MAX_BODY, MAX_NOISE};
+use plimsoll_guest_messages::limits::{MAX_BODY, MAX_NOISE, PROTOCOL_VERSION};
 use plimsoll_guest_messages::{
     ArtifactContent, Captured, Direction, End, FRAME_START, Fault, GuestMessage, HostMessage, Intake, IntakeError, Key,
     LimitFacts, Open, Plan, Prepare, ProjectPlan, Ready, Report, Scanner, Sender, SnippetEnd, SnippetPlan, StepReport,
@@ -226,7 +226,7 @@ fn the_longest_body_is_read() {
 
 fn open() -> HostMessage {
     HostMessage::Open(Open {
-        version: 1,
+        version: PROTOCOL_VERSION,
         key: key(),
         prepare: Prepare::Project,
         env: vec![],
@@ -279,7 +279,7 @@ fn an_opening_without_a_whole_key_is_refused() {
     }
     for length in [0, 8, 31, 33] {
         let body = rmp_serde::to_vec_named(&Keyless {
-            version: 1,
+            version: PROTOCOL_VERSION,
             key: vec![9; length],
             prepare: "project",
             env: vec![],
@@ -300,7 +300,7 @@ fn a_host_of_another_version_is_named() {
         anything: &'static str,
     }
     let body = rmp_serde::to_vec_named(&Later {
-        version: 2,
+        version: PROTOCOL_VERSION + 1,
         anything: "new",
     });
     let frame = Sender::new(key(), Direction::ToGuest)
@@ -309,7 +309,10 @@ fn a_host_of_another_version_is_named() {
     let error = take_in(&frame).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "host speaks version 2; this guest binary speaks 1; rebuild the image"
+        format!(
+            "host speaks version {}; this guest binary speaks {PROTOCOL_VERSION}; rebuild the image",
+            PROTOCOL_VERSION + 1
+        )
     );
 }
 

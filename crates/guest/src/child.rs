@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use plimsoll_guest_messages::{Captured, End};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 
 use crate::facts::CallFacts;
 use crate::hub::{Hub, Stop, Watched};
@@ -112,6 +112,11 @@ impl Child {
         Ok(hub.take_end(self.pid))
     }
 
+    /// Whether it wrote more than it may.
+    fn floods(&self) -> bool {
+        self.kill_at_cap && (self.stdout.flooded() || self.stderr.flooded())
+    }
+
     /// Supervises until the process has ended or `deadline`, kills what it left behind, and collects the last output.
     pub(crate) fn finish(
         &mut self,
@@ -123,12 +128,12 @@ impl Child {
         let mut sample = Instant::now() + SAMPLE;
         let mut timed_out = false;
         let mut killed: Option<Instant> = None;
-        let (end, at) = loop {
+        let (mut end, at) = loop {
             let until = if killed.is_some() { sample } else { sample.min(deadline) };
             let end = self.turn(hub, beside, Some(until))?;
             // Read before anything is cleaned up: cleaning may outlast the deadline.
             let now = Instant::now();
-            timed_out |= killed.is_none() && now >= deadline;
+            timed_out |= killed.is_none() && (now >= deadline || hub.stop_asked());
             if let Some(end) = end {
                 break (end, now);
             }
@@ -136,10 +141,9 @@ impl Child {
                 facts.count_tasks();
                 sample = now + SAMPLE;
             }
-            let flooded = self.kill_at_cap && (self.stdout.flooded() || self.stderr.flooded());
-            if (timed_out || flooded) && killed.is_none() {
+            if (timed_out || self.floods()) && killed.is_none() {
                 facts.code_ended();
-                sys::kill_everything_else();
+                tree::kill(hub)?;
                 killed = Some(now);
             }
             if killed.is_some_and(|at| now >= at + tree::KILL_BUDGET) {
@@ -153,6 +157,10 @@ impl Child {
         // Every writer that can write is gone: what the pipes hold is all there will be.
         self.stdout.read_to_end();
         self.stderr.read_to_end();
+        if self.floods() && !timed_out {
+            // It ended before PID 1 had read what it wrote. Whether that was too much must not hang on who was quicker.
+            end = End::Signaled(Signal::KILL.as_raw());
+        }
         Ok(Ended { end, timed_out, at })
     }
 }
@@ -192,7 +200,7 @@ impl Stream {
     }
 
     /// Moves what is there, and answers whether there may be more.
-    fn read_once(&mut self) -> bool {
+    pub(crate) fn read_once(&mut self) -> bool {
         let mut chunk = [0; 64 << 10];
         let Some(pipe) = &self.pipe else { return false };
         match rustix::io::read(pipe, &mut chunk) {
@@ -209,9 +217,20 @@ impl Stream {
         self.pipe.is_some()
     }
 
+    /// Forgets what was captured, and what waits to be.
+    pub(crate) fn discard(&mut self) {
+        self.read_to_end();
+        self.captured = Captured::default();
+    }
+
+    /// The end to read from, while it is open.
+    pub(crate) fn pipe(&self) -> Option<&OwnedFd> {
+        self.pipe.as_ref()
+    }
+
     /// Moves all there is. A write end may have been sent through a socket to where no process of the call holds it: nothing
     /// is waited for.
-    fn read_to_end(&mut self) {
+    pub(crate) fn read_to_end(&mut self) {
         while self.read_once() {}
     }
 }

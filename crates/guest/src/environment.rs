@@ -33,11 +33,11 @@ impl Environment {
         }
     }
 
-    /// Adds a word to a variable of words.
-    pub(crate) fn append(&mut self, name: &str, word: &str) {
+    /// Adds an entry to a variable that is a list: after what is there, with this separator between them.
+    pub(crate) fn append(&mut self, name: &str, separator: char, entry: &str) {
         let value = match self.0.iter().find(|(other, _)| other == name) {
-            Some((_, present)) if !present.is_empty() => format!("{present} {word}"),
-            _ => word.to_owned(),
+            Some((_, present)) if !present.is_empty() => format!("{present}{separator}{entry}"),
+            _ => entry.to_owned(),
         };
         self.set(name, &value);
     }
@@ -76,16 +76,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn later_variables_win_and_words_are_appended() {
+    fn later_variables_win_and_lists_are_appended_to() {
         let mut environment = Environment::default();
         environment.overlay(&[
             Variable::new("A", "1"),
             Variable::new("B", "2"),
             Variable::new("A", "3"),
         ]);
-        environment.append("NODE_OPTIONS", "--x");
-        environment.append("NODE_OPTIONS", "--y");
-        let expected = [("B", "2"), ("A", "3"), ("NODE_OPTIONS", "--x --y")];
+        environment.append("NODE_OPTIONS", ' ', "--x");
+        environment.append("NODE_OPTIONS", ' ', "--y");
+        environment.append("PYTHONPATH", ':', "/x");
+        environment.append("PYTHONPATH", ':', "/y");
+        let expected = [
+            ("B", "2"),
+            ("A", "3"),
+            ("NODE_OPTIONS", "--x --y"),
+            ("PYTHONPATH", "/x:/y"),
+        ];
         assert_eq!(
             environment.as_slice(),
             expected.map(|(n, v)| (n.to_owned(), v.to_owned()))

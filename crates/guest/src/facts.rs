@@ -8,7 +8,7 @@ use rustix::fs::{statfs, statvfs};
 use crate::{sys, tree};
 
 /// File systems that guest code may fill.
-const WRITABLE: [&str; 3] = ["/tmp", "/dev/shm", "/work"];
+pub(crate) const WRITABLE: [&str; 3] = ["/tmp", "/dev/shm", "/work"];
 const TMPFS: i64 = 0x0102_1994;
 
 /// Counters at the start of a call, and what was seen since.

@@ -32,6 +32,10 @@ impl Stop {
     }
 }
 
+fn next_beat() -> Instant {
+    Instant::now() + Duration::from_millis(HEARTBEAT_MS)
+}
+
 /// A descriptor to wait for, and whether it became ready.
 #[derive(Debug)]
 pub(crate) struct Watched<'a> {
@@ -69,8 +73,11 @@ pub(crate) struct Hub {
     signals: OwnedFd,
     next_beat: Option<Instant>,
     ended: Vec<(Pid, End)>,
+    kept: Vec<Pid>,
+    stop_asked: bool,
     own_death: Option<OwnDeath>,
-    postponed: Instant,
+    /// When PID 1's death was last put off; `None` while it rests.
+    postponed: Option<Instant>,
 }
 
 impl Hub {
@@ -88,8 +95,10 @@ impl Hub {
             signals: sys::child_signals()?,
             next_beat: None,
             ended: Vec::new(),
+            kept: Vec::new(),
+            stop_asked: false,
             own_death: OwnDeath::set(),
-            postponed: Instant::now(),
+            postponed: Some(Instant::now()),
         })
     }
 
@@ -101,7 +110,7 @@ impl Hub {
                     self.sender = Some(Sender::new(open.key.clone(), Direction::ToHost));
                     return Ok(open);
                 }
-                Some(HostMessage::Run(_) | HostMessage::Ping) => {
+                Some(HostMessage::Run(_) | HostMessage::Ping | HostMessage::Stop) => {
                     return Err(Stop::Violation("something else came before the opening".into()));
                 }
                 None => self.wait(&mut [], None)?,
@@ -113,7 +122,7 @@ impl Hub {
     pub(crate) fn plan(&mut self) -> Result<Option<Plan>, Stop> {
         match self.inbox.pop_front() {
             Some(HostMessage::Run(plan)) => Ok(Some(plan)),
-            Some(HostMessage::Open(_) | HostMessage::Ping) => {
+            Some(HostMessage::Open(_) | HostMessage::Ping | HostMessage::Stop) => {
                 Err(Stop::Violation("the sandbox is open already".into()))
             }
             None => Ok(None),
@@ -150,9 +159,43 @@ impl Hub {
         }
     }
 
-    /// A call begins: heartbeats from now on.
-    pub(crate) fn begin_call(&mut self) {
-        self.next_beat = Some(Instant::now() + Duration::from_millis(HEARTBEAT_MS));
+    /// A call begins: heartbeats from now on, and PID 1 does not rest.
+    pub(crate) fn begin_call(&mut self) -> Result<(), Stop> {
+        self.stop_asked = false;
+        self.next_beat = Some(next_beat());
+        if self.postponed.is_none() {
+            self.put_off_death()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the host wants the running call's code to end.
+    pub(crate) const fn stop_asked(&self) -> bool {
+        self.stop_asked
+    }
+
+    /// No process of the guest runs, so none can stop PID 1: it need not prove any more that it lives, and may be frozen.
+    pub(crate) fn rest(&mut self) -> Result<(), Stop> {
+        if let Some(own_death) = &self.own_death {
+            own_death.call_off().map_err(|error| Stop::fault("timer", error))?;
+        }
+        self.postponed = None;
+        Ok(())
+    }
+
+    /// This child stays when a call's processes end.
+    pub(crate) fn keep(&mut self, pid: Pid) {
+        self.kept.push(pid);
+    }
+
+    /// This child does not stay any more.
+    pub(crate) fn let_go(&mut self, pid: Pid) {
+        self.kept.retain(|kept| *kept != pid);
+    }
+
+    /// Children that stay and have not ended.
+    pub(crate) fn kept(&self) -> &[Pid] {
+        &self.kept
     }
 
     /// A call has ended: no more heartbeats.
@@ -162,10 +205,8 @@ impl Hub {
 
     /// Waits until a watched descriptor is ready, a child ended, the host spoke, or `until`. Spurious returns happen.
     pub(crate) fn wait(&mut self, watched: &mut [Watched<'_>], until: Option<Instant>) -> Result<(), Stop> {
-        let wake = [until, self.next_beat, Some(self.postponed + POSTPONE_EVERY)]
-            .into_iter()
-            .flatten()
-            .min();
+        let due = self.postponed.map(|at| at + POSTPONE_EVERY);
+        let wake = [until, self.next_beat, due].into_iter().flatten().min();
         let timeout = wake.map(|at| {
             let left = at.saturating_duration_since(Instant::now());
             Timespec::try_from(left).unwrap_or(Timespec {
@@ -205,7 +246,7 @@ impl Hub {
         }
         self.alive()?;
         if self.next_beat.is_some_and(|at| at <= Instant::now()) {
-            self.begin_call();
+            self.next_beat = Some(next_beat());
             self.send(&GuestMessage::Heartbeat)?;
         }
         Ok(())
@@ -213,12 +254,17 @@ impl Hub {
 
     /// Puts off PID 1's own death where that is due. For work between two waits that may take its time.
     pub(crate) fn alive(&mut self) -> Result<(), Stop> {
-        if self.postponed.elapsed() >= POSTPONE_EVERY {
-            if let Some(own_death) = &self.own_death {
-                own_death.postpone().map_err(|error| Stop::fault("timer", error))?;
-            }
-            self.postponed = Instant::now();
+        match self.postponed {
+            Some(at) if at.elapsed() >= POSTPONE_EVERY => self.put_off_death(),
+            _ => Ok(()),
         }
+    }
+
+    fn put_off_death(&mut self) -> Result<(), Stop> {
+        if let Some(own_death) = &self.own_death {
+            own_death.postpone().map_err(|error| Stop::fault("timer", error))?;
+        }
+        self.postponed = Some(Instant::now());
         Ok(())
     }
 
@@ -234,6 +280,7 @@ impl Hub {
                         (None, Some(signal)) => End::Signaled(signal),
                         (None, None) => continue,
                     };
+                    self.let_go(pid);
                     self.ended.push((pid, end));
                 }
                 Ok(None) => return true,
@@ -278,9 +325,16 @@ impl Hub {
             Err(_) => return Err(Stop::HostGone),
         }
         while let Some(message) = self.intake.next_message().map_err(|e| Stop::Violation(e.to_string()))? {
-            if matches!(message, HostMessage::Ping) {
-                self.send(&GuestMessage::Heartbeat)?;
-                continue;
+            match message {
+                HostMessage::Ping => {
+                    self.send(&GuestMessage::Heartbeat)?;
+                    continue;
+                }
+                HostMessage::Stop => {
+                    self.stop_asked = true;
+                    continue;
+                }
+                HostMessage::Open(_) | HostMessage::Run(_) => {}
             }
             self.inbox.push_back(message);
             // The opening frame and the first plan may come together; beyond that a host waits for its answer.

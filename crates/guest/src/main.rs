@@ -1,7 +1,7 @@
 //! PID 1 of every sandbox: it starts guest code, reports its end in authenticated frames, and kills its tree.
 //!
 //! Without an argument it is PID 1: it waits on standard input for its host's frames ([`hub`]), keeps a `node` waiting for
-//! a snippet ([`snippet`]) or runs the steps of a project ([`project`]), and ends itself and everything else when its
+//! a snippet ([`snippet`]) or runs the steps of a project ([`project`]) or the calls of a session ([`session`]), and ends itself and everything else when its
 //! input ends. With a role as argument it stands in for guest code ([`roles`]): it collects the facts that a smoke test
 //! judges, or does what a hostile program would.
 //!
@@ -12,14 +12,17 @@ mod child;
 mod environment;
 mod facts;
 mod hub;
+mod interpreter;
 mod probe;
 mod project;
 mod roles;
+mod session;
 mod snippet;
 mod sys;
 mod tree;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use plimsoll_guest_messages::limits::PROTOCOL_VERSION;
 use plimsoll_guest_messages::{GuestMessage, Open, Plan, Prepare, Ready};
@@ -98,14 +101,17 @@ fn serve_until_stopped(hub: &mut Hub) -> Result<std::convert::Infallible, Stop> 
     match open.prepare {
         Prepare::Snippet => one_snippet(hub, &open),
         Prepare::Project | Prepare::Probe => projects_and_probes(hub, &open),
+        Prepare::Session => session::serve(hub, &open),
     }
 }
 
 fn one_snippet(hub: &mut Hub, open: &Open) -> Result<std::convert::Infallible, Stop> {
-    let mut waiting = snippet::Waiting::start(open)?;
+    let mut waiting = snippet::Waiting::start(hub, open, None).map_err(Stop::Fault)?;
     let plan = waiting.plan(hub)?;
-    let end = waiting.run(hub, plan)?;
-    hub.send(&GuestMessage::SnippetEnd(end))?;
+    match waiting.run(hub, plan, Instant::now())? {
+        Ok(end) => hub.send(&GuestMessage::SnippetEnd(end))?,
+        Err(cause) => return Err(Stop::Fault(format!("the program was not started: {cause:?}"))),
+    }
     loop {
         hub.wait(&mut [], None)?;
         if hub.plan()?.is_some() {
@@ -123,6 +129,9 @@ fn projects_and_probes(hub: &mut Hub, open: &Open) -> Result<std::convert::Infal
             Some(Plan::Project(plan)) => project::run(hub, &open.env, &plan)?,
             Some(Plan::Probe(plan)) => probe::run(hub, &plan)?,
             Some(Plan::Snippet(_)) => return Err(Stop::Violation("this sandbox has no node waiting".into())),
+            Some(Plan::Cell(_) | Plan::Warm(_) | Plan::Sweep(_)) => {
+                return Err(Stop::Violation("this sandbox is not a session's".into()));
+            }
             None => hub.wait(&mut [], None)?,
         }
     }

@@ -30,7 +30,7 @@ const BANNER_CHARS: usize = 120;
 
 /// Has the facts collected by a child, and queues them.
 pub(crate) fn run(hub: &mut Hub, plan: &ProbePlan) -> Result<(), Stop> {
-    hub.begin_call();
+    hub.begin_call()?;
     let mut wanted = vec![ROLE];
     let extras: Vec<&str> = [(plan.host_socket, WITH_SOCKET), (plan.banner, WITH_BANNER)]
         .into_iter()
@@ -46,7 +46,8 @@ pub(crate) fn run(hub: &mut Hub, plan: &ProbePlan) -> Result<(), Stop> {
             environment: &[],
             directory: None,
             stdin: None,
-            extra: None,
+            extra: &[],
+            unseen: hub.kept().is_empty(),
         },
         cap: FACTS_CAP,
         kill_at_cap: true,

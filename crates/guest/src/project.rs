@@ -8,6 +8,7 @@ use plimsoll_guest_messages::limits::{
 use plimsoll_guest_messages::{
     ArtifactContent, Captured, GuestMessage, LimitFacts, ProjectPlan, Report, StepReport, Variable,
 };
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit};
 
@@ -21,6 +22,11 @@ use crate::sys::Launch;
 /// Where the grant's client is written for the steps' `node` processes.
 const HOST_SDK: &str = "/tmp/plimsoll-host.mjs";
 
+/// The folder of the grant's Python client, and the client in it. A folder of its own: whatever lies beside a module on
+/// `PYTHONPATH` can be imported too.
+const HOST_PYTHON: &str = "/tmp/plimsoll-python";
+const HOST_MODULE: &str = "/tmp/plimsoll-python/plimsoll_host.py";
+
 /// Exit code of a step whose time was up.
 const TIMED_OUT: i32 = 124;
 
@@ -29,7 +35,7 @@ const NOT_STARTED: i32 = 127;
 
 /// Runs a project and queues its report.
 pub(crate) fn run(hub: &mut Hub, image: &[Variable], plan: &ProjectPlan) -> Result<(), Stop> {
-    hub.begin_call();
+    hub.begin_call()?;
     let limits = own_limits();
     let mut facts = CallFacts::begin();
     let mut report = Report::default();
@@ -91,9 +97,21 @@ fn environment(image: &[Variable], plan: &ProjectPlan) -> Result<Environment, St
     environment.overlay(&plan.env);
     if let Some(client) = &plan.host_sdk {
         replace(HOST_SDK, client.as_bytes()).map_err(|error| format!("{HOST_SDK} cannot be written: {error}"))?;
-        environment.append("NODE_OPTIONS", &format!("--import=file://{HOST_SDK}"));
+        environment.append("NODE_OPTIONS", ' ', &format!("--import=file://{HOST_SDK}"));
+    }
+    if let Some(client) = &plan.host_python {
+        place_module(client).map_err(|error| format!("{HOST_MODULE} cannot be written: {error}"))?;
+        environment.append("PYTHONPATH", ':', HOST_PYTHON);
     }
     Ok(environment)
+}
+
+fn place_module(client: &str) -> rustix::io::Result<()> {
+    match rustix::fs::mkdir(HOST_PYTHON, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error),
+    }
+    replace(HOST_MODULE, client.as_bytes())
 }
 
 fn reason(error: Errno) -> String {
@@ -145,7 +163,8 @@ fn step(
             environment: environment.as_slice(),
             directory: Some(WORK_DIR),
             stdin: None,
-            extra: None,
+            extra: &[],
+            unseen: hub.kept().is_empty(),
         },
         cap: STEP_STREAM_CAP,
         kill_at_cap: true,

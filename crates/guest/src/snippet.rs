@@ -4,12 +4,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use plimsoll_guest_messages::limits::PROTOCOL_VERSION;
-use plimsoll_guest_messages::{End, GuestMessage, Open, Ready, SnippetEnd, SnippetPlan};
-use rustix::fs::{Mode, OFlags};
+use plimsoll_guest_messages::{End, GuestMessage, NotRun, Open, Ready, SnippetEnd, SnippetPlan};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::beneath::replace;
 use crate::child::{Beside, Child, Ended, Start, deadline};
 use crate::environment::Environment;
 use crate::facts::CallFacts;
@@ -30,16 +30,23 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Starts `node`, found by the path that guest code sees.
-    pub(crate) fn start(open: &Open) -> Result<Self, Stop> {
-        place_bootstrap().map_err(|error| Stop::fault(BOOTSTRAP_PATH, error))?;
+    /// Starts `node`, found by the path that guest code sees, in this directory or in PID 1's own.
+    ///
+    /// # Errors
+    /// Why it could not be started, in words.
+    pub(crate) fn start(hub: &Hub, open: &Open, directory: Option<&str>) -> Result<Self, String> {
         let environment = Environment::of_image(&open.env);
-        let fault = |error: std::io::Error| Stop::fault("node cannot be started", error);
-        let (stdin, program) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| fault(error.into()))?;
-        let (channel, node_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-            .map_err(|error| fault(error.into()))?;
+        let started = replace(BOOTSTRAP_PATH, BOOTSTRAP.as_bytes())
+            .map_err(std::io::Error::from)
+            .and_then(|()| Self::spawn(hub, open, &environment, directory));
+        started.map_err(|error| format!("node cannot be started: {error}"))
+    }
+
+    fn spawn(hub: &Hub, open: &Open, environment: &Environment, directory: Option<&str>) -> std::io::Result<Self> {
+        let (stdin, program) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (channel, node_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         for fd in [&program, &channel] {
-            rustix::io::ioctl_fionbio(fd, true).map_err(|error| fault(error.into()))?;
+            rustix::io::ioctl_fionbio(fd, true)?;
         }
         let node = Child::start(Start {
             launch: Launch {
@@ -47,14 +54,14 @@ impl Waiting {
                 name: "node",
                 arguments: &["--require", BOOTSTRAP_PATH, "-"],
                 environment: environment.as_slice(),
-                directory: None,
+                directory,
                 stdin: Some(stdin),
-                extra: Some(node_end.as_fd()),
+                extra: &[node_end.as_fd()],
+                unseen: hub.kept().is_empty(),
             },
             cap: usize::try_from(open.output_cap).unwrap_or(usize::MAX),
             kill_at_cap: false,
-        })
-        .map_err(fault)?;
+        })?;
         Ok(Self {
             node,
             feed: Feed {
@@ -88,12 +95,16 @@ impl Waiting {
         }
     }
 
-    /// Hands the program over and sees it through.
-    pub(crate) fn run(mut self, hub: &mut Hub, plan: SnippetPlan) -> Result<SnippetEnd, Stop> {
-        let began = Instant::now();
+    /// Hands the program over and sees it through. The inner error says why `node` was never given it.
+    pub(crate) fn run(
+        mut self,
+        hub: &mut Hub,
+        plan: SnippetPlan,
+        began: Instant,
+    ) -> Result<Result<SnippetEnd, NotRun>, Stop> {
         let deadline = deadline(began, plan.timeout_ms);
         let mut facts = CallFacts::begin();
-        hub.begin_call();
+        hub.begin_call()?;
         self.feed.text = Some((plan.program.into_bytes(), plan.prelude.into_bytes()));
         self.feed.advance_text(hub)?;
         let Ended { end, timed_out, at } = self.node.finish(hub, &mut self.feed, deadline, &mut facts)?;
@@ -101,21 +112,26 @@ impl Waiting {
         self.feed.hear(hub)?;
         hub.end_call();
         if !self.feed.told_started {
-            let what = if timed_out {
-                "node did not start in time".into()
+            return Ok(Err(if timed_out {
+                NotRun::TooLate
             } else {
-                words(end)
-            };
-            return Err(Stop::Fault(format!("the program was not started: {what}")));
+                NotRun::NoInterpreter(format!("node ended before it took the program: {}", words(end)))
+            }));
         }
-        Ok(SnippetEnd {
+        Ok(Ok(SnippetEnd {
             end,
             timed_out,
             stdout: self.node.stdout.take(),
             stderr: self.node.stderr.take(),
             duration_ms: u64::try_from((at - began).as_millis()).unwrap_or(u64::MAX),
             limits: facts.read(),
-        })
+        }))
+    }
+
+    /// A `node` whose host waits for the end of a program only, and not for `node` itself.
+    pub(crate) fn in_session(mut self) -> Self {
+        self.feed.told_ready = true;
+        self
     }
 }
 
@@ -124,16 +140,6 @@ fn words(end: End) -> String {
         End::Exited(code) => format!("exit code {code}"),
         End::Signaled(signal) => format!("signal {signal}"),
     }
-}
-
-fn place_bootstrap() -> std::io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::open(BOOTSTRAP_PATH, flags, Mode::from_raw_mode(0o444))?;
-    let mut rest = BOOTSTRAP.as_bytes();
-    while !rest.is_empty() {
-        rest = &rest[rustix::io::write(&file, rest)?..];
-    }
-    Ok(())
 }
 
 /// What goes to `node`: the program on its standard input, the prelude on the channel that it speaks on.

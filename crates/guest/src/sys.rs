@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Pid;
 
-/// Where a child that asks for it finds its extra descriptor.
-pub(crate) const EXTRA_FD: c_int = 3;
+/// Where a child that asks for them finds its extra descriptors.
+const EXTRA_FDS: [c_int; 2] = [3, 4];
 
 /// Runs before Rust's own start-up, so that no instruction of ours runs while another process of this user may look in.
 #[used]
@@ -62,7 +62,7 @@ pub(crate) fn start_over_without_environment() -> io::Error {
     again(OsStr::new(plimsoll_guest_messages::limits::GUEST_BINARY))
 }
 
-/// Closes every descriptor but the first three, then keeps [`EXTRA_FD`] taken, so that nothing that a spawn needs in
+/// Closes every descriptor but the first three, then keeps [`EXTRA_FDS`] taken, so that nothing that a spawn needs in
 /// between can land there.
 pub(crate) fn own_descriptors() -> io::Result<()> {
     // SAFETY: runs once at the start of main, before anything of ours has opened a descriptor.
@@ -73,11 +73,13 @@ pub(crate) fn own_descriptors() -> io::Result<()> {
             unsafe { libc::close(fd) };
         }
     }
-    let null = fs_err::File::open("/dev/null")?;
-    if null.as_raw_fd() != EXTRA_FD {
-        return Err(io::Error::other("a standard descriptor is closed"));
+    for fd in EXTRA_FDS {
+        let null = fs_err::File::open("/dev/null")?;
+        if null.as_raw_fd() != fd {
+            return Err(io::Error::other("a standard descriptor is closed"));
+        }
+        let _kept_open = std::os::fd::IntoRawFd::into_raw_fd(null.into_parts().0);
     }
-    let _kept_open = std::os::fd::IntoRawFd::into_raw_fd(null.into_parts().0);
     Ok(())
 }
 
@@ -121,12 +123,14 @@ pub(crate) struct Launch<'a> {
     pub(crate) directory: Option<&'a str>,
     /// Nothing to read where there is none.
     pub(crate) stdin: Option<OwnedFd>,
-    /// Becomes [`EXTRA_FD`].
-    pub(crate) extra: Option<BorrowedFd<'a>>,
+    /// Become descriptors 3 and 4.
+    pub(crate) extra: &'a [BorrowedFd<'a>],
+    /// No process of the guest lives that could look at the new one.
+    pub(crate) unseen: bool,
 }
 
 /// Starts a process in a session and process group of its own, with default signals, first to go when memory runs out, and
-/// nothing of ours but what `launch` names. No process of the guest may be alive. Returns after it has become the program.
+/// nothing of ours but what `launch` names. Returns after it has become the program.
 #[expect(clippy::disallowed_methods, reason = "PID 1 owns every process of its sandbox")]
 pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io::Result<Pid> {
     let mut command = Command::new(launch.program);
@@ -137,27 +141,43 @@ pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io:
     }
     command.stdin(launch.stdin.map_or_else(Stdio::null, Stdio::from));
     command.stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
-    let extra = launch.extra.map(|fd| fd.as_raw_fd());
+    let mut extra = [-1; EXTRA_FDS.len()];
+    for (place, fd) in extra.iter_mut().zip(launch.extra) {
+        *place = fd.as_raw_fd();
+    }
+    let unseen = launch.unseen;
     // SAFETY: between fork and exec this makes system calls on numbers and allocates nothing. `extra` stays open until
-    // spawn returns, because `launch` borrows it, and is never EXTRA_FD itself: that one is taken (own_descriptors).
+    // spawn returns, because `launch` borrows it, and is none of EXTRA_FDS: those are taken (own_descriptors).
     unsafe {
         command.pre_exec(move || {
             reset_signals();
             unblock_signals()?;
-            be_first_to_go();
+            if unseen {
+                be_first_to_go();
+            }
             if libc::setsid() == -1 {
                 return Err(io::Error::last_os_error());
             }
-            match extra {
-                Some(fd) if libc::dup2(fd, EXTRA_FD) == -1 => Err(io::Error::last_os_error()),
-                _ => Ok(()),
+            for (fd, place) in extra.into_iter().zip(EXTRA_FDS) {
+                if fd != -1 && libc::dup2(fd, place) == -1 {
+                    return Err(io::Error::last_os_error());
+                }
             }
+            Ok(())
         });
     }
     let child = command.spawn()?;
+    if !unseen {
+        // Between fork and exec it was a copy of PID 1, and had to stay as secret. What it starts before this is written has
+        // the score of PID 1, which is far smaller.
+        let _gone = fs_err::write(format!("/proc/{}/oom_score_adj", child.id()), FIRST_TO_GO.to_bytes());
+    }
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     pid.ok_or_else(|| io::Error::other("the kernel answered no process id"))
 }
+
+/// The score of what an out-of-memory killer takes first.
+const FIRST_TO_GO: &std::ffi::CStr = c"1000";
 
 /// Default handlers for every signal, those that the C library keeps for itself included: whoever started PID 1 may have
 /// left them ignored, and that would be inherited.
@@ -197,7 +217,7 @@ fn unblock_signals() -> io::Result<()> {
 /// a later write by PID 1 would race with what the program does first.
 ///
 /// A copy of PID 1 may not write its own score unless it is made readable to its user. For that moment it is as secret as
-/// PID 1, but nobody is there to look: PID 1 starts a process only before the first or after the last of the guest's.
+/// PID 1, so nobody may be there to look: no process of the guest may live.
 fn be_first_to_go() {
     // SAFETY: the calls take numbers and pointers to constants that live for ever, and the kernel keeps none of them. Where
     // the score cannot be set the program runs with that of PID 1.
@@ -205,7 +225,7 @@ fn be_first_to_go() {
         libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
         let score = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if score >= 0 {
-            libc::write(score, c"1000".as_ptr().cast(), 4);
+            libc::write(score, FIRST_TO_GO.as_ptr().cast(), FIRST_TO_GO.count_bytes());
             libc::close(score);
         }
     }
@@ -291,6 +311,7 @@ impl OwnDeath {
     /// How long this process may be silent before it dies. Shorter, and a guest that burns every processor would be mistaken for
     /// one that stopped PID 1: silences of two seconds were measured on a loaded host.
     const AFTER: libc::timespec = libc::timespec { tv_sec: 5, tv_nsec: 0 };
+    const NEVER: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
 
     /// Sets the timer; `None` where the kernel has none left, which happens where timers are counted by user over a whole
     /// host (runc) and other sandboxes hold them all. There PID 1 cannot be stopped and needs none.
@@ -311,10 +332,18 @@ impl OwnDeath {
 
     /// Puts it off.
     pub(crate) fn postpone(&self) -> io::Result<()> {
-        let never_again = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        self.after(Self::AFTER)
+    }
+
+    /// Calls it off, until it is put off again.
+    pub(crate) fn call_off(&self) -> io::Result<()> {
+        self.after(Self::NEVER)
+    }
+
+    fn after(&self, time: libc::timespec) -> io::Result<()> {
         let once = libc::itimerspec {
-            it_interval: never_again,
-            it_value: Self::AFTER,
+            it_interval: Self::NEVER,
+            it_value: time,
         };
         // SAFETY: the timer is this process's own and lives as long as it; the pointer is to a living value.
         if unsafe { libc::timer_settime(self.0, 0, &raw const once, std::ptr::null_mut()) } != 0 {

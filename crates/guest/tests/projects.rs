@@ -140,6 +140,14 @@ fn output_at_the_cap_is_whole_and_one_byte_more_kills_the_step() {
     );
     assert_eq!((step.exit_code, step.signal, step.timed_out), (137, 9, false));
     assert!(step.stdout.bytes.iter().all(|byte| *byte == 0) && step.stdout.produced > STEP_STREAM_CAP as u64);
+    // However quickly it ends.
+    for _ in 0..20 {
+        let report = project(steps(&[
+            &format!("head -c {} /dev/zero", STEP_STREAM_CAP + 1),
+            "echo never",
+        ]));
+        assert_eq!((report.steps.len(), report.steps[0].exit_code), (1, 137));
+    }
     let step = one_step("head -c 614400 /dev/zero; head -c 614400 /dev/zero >&2");
     assert_eq!(
         (step.exit_code, step.stdout.truncated(), step.stderr.truncated()),
@@ -277,12 +285,17 @@ fn what_an_earlier_call_left_cannot_redirect_a_file() {
 fn a_step_sees_exactly_its_environment() {
     let mut sandbox = Sandbox::open_with(
         Prepare::Project,
-        &[("B", "image"), ("NODE_OPTIONS", "--no-warnings")],
+        &[
+            ("B", "image"),
+            ("NODE_OPTIONS", "--no-warnings"),
+            ("PYTHONPATH", "/opt/modules"),
+        ],
         0,
     );
     sandbox.expect_ready();
     let report = sandbox.project(ProjectPlan {
         host_sdk: Some("globalThis.host = 'sdk'".into()),
+        host_python: Some("host = 'module'\n".into()),
         env: vec![
             Variable::new("HOST_API_SOCKET", "/run/host-api.sock"),
             Variable::new("B", "run"),
@@ -290,24 +303,30 @@ fn a_step_sees_exactly_its_environment() {
         ..steps(&[
             "env | sort",
             "node -p host",
-            "ls -A /tmp; cat; id -u; id -G; grep Sig.*: /proc/self/status; ls /proc/self/fd",
+            "cd /tmp; find . -type f | sort; cat ./plimsoll-python/plimsoll_host.py",
+            "cat; id -u; id -G; grep Sig.*: /proc/self/status; ls /proc/self/fd",
         ])
     });
     let expected = "B=run\nHOME=/\nHOSTNAME=box\nHOST_API_SOCKET=/run/host-api.sock\n\
         NODE_OPTIONS=--no-warnings --import=file:///tmp/plimsoll-host.mjs\n\
-        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nPLIMSOLL_RUNNER_PID=1\nPWD=/work\n";
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nPLIMSOLL_RUNNER_PID=1\nPWD=/work\n\
+        PYTHONPATH=/opt/modules:/tmp/plimsoll-python\n";
     assert_eq!(outputs(&report)[0], expected);
     assert_eq!(outputs(&report)[1], "sdk\n");
-    let third = &outputs(&report)[2];
-    assert!(third.starts_with("plimsoll-host.mjs\n61000\n61000\nSigQ:"), "{third}");
+    assert_eq!(
+        outputs(&report)[2],
+        "./plimsoll-host.mjs\n./plimsoll-python/plimsoll_host.py\nhost = 'module'\n"
+    );
+    let last = &outputs(&report)[3];
+    assert!(last.starts_with("61000\n61000\nSigQ:"), "{last}");
     for expected in [
         "SigBlk:\t0000000000000000",
         "SigIgn:\t0000000000000000",
         "\n0\n1\n2\n3\n",
     ] {
-        assert!(third.contains(expected), "{third}");
+        assert!(last.contains(expected), "{last}");
     }
-    assert!(!third.contains("\n4\n"), "a descriptor of PID 1 leaked: {third}");
+    assert!(!last.contains("\n4\n"), "a descriptor of PID 1 leaked: {last}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What can go wrong between the engine and us, told apart by status code and by what our own side saw.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{ApiVersion, MAX_ANSWER_BYTES, MAX_ERROR_TEXT_BYTES, OLDEST_API};
@@ -26,6 +27,12 @@ pub enum EngineError {
         status: u16,
         /// The engine's words, bounded.
         text: String,
+    },
+    /// This user may not open the socket.
+    #[error("this user may not open the engine's socket {socket}")]
+    Forbidden {
+        /// The socket.
+        socket: String,
     },
     /// The socket, or HTTP on it, failed.
     #[error("the engine cannot be talked to: {problem}")]
@@ -61,6 +68,27 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// What an operator can do when the engine cannot be used at all.
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            Self::Forbidden { .. } => {
+                "run as a user who may (on Debian: root, or a member of the group docker, which is as good as root)"
+            }
+            _ => "start the engine, or point DOCKER_HOST at its socket",
+        }
+    }
+
+    /// Why no connection to this socket was made.
+    pub(crate) fn of_connect(socket: &Path, error: &std::io::Error) -> Self {
+        let socket = socket.display();
+        match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Self::Forbidden {
+                socket: socket.to_string(),
+            },
+            _ => Self::transport(format_args!("{socket}: {error}")),
+        }
+    }
+
     /// The error of an answer with this status, which is not a success.
     pub(super) fn of_status(status: u16, text: String) -> Self {
         match status {

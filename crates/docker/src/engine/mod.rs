@@ -240,6 +240,22 @@ impl Engine {
             .await
     }
 
+    /// Freezes every process of the container.
+    ///
+    /// # Errors
+    /// As every call; [`EngineError::Conflict`] when it does not run or is frozen already.
+    pub async fn pause(&self, name: &str) -> Result<(), EngineError> {
+        self.bounded(self.docker.pause_container(name)).await
+    }
+
+    /// Undoes [`Engine::pause`].
+    ///
+    /// # Errors
+    /// As every call.
+    pub async fn unpause(&self, name: &str) -> Result<(), EngineError> {
+        self.bounded(self.docker.unpause_container(name)).await
+    }
+
     /// Kills the container's main process, and with it the container.
     ///
     /// # Errors

@@ -56,7 +56,7 @@ impl Transport {
     {
         let stream = UnixStream::connect(&*self.socket)
             .await
-            .map_err(|error| EngineError::transport(format_args!("{}: {error}", self.socket.display())))?;
+            .map_err(|error| EngineError::of_connect(&self.socket, &error))?;
         let (stream, bound) = Bounded::new(stream, MAX_ANSWER_BYTES + FRAMING_BYTES);
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await

@@ -185,6 +185,42 @@ async fn a_host_that_cannot_enforce_a_limit_does_not_serve() {
 }
 
 #[tokio::test]
+async fn memory_that_the_host_does_not_have_is_refused_before_anything_takes_it() {
+    let fake = FakeEngine::healthy();
+    let mut settings = fake.settings();
+    settings.limits.memory_mib = 8 << 10;
+    preflight(&settings, None).await.unwrap();
+    settings.limits.memory_mib += 1;
+    let error = preflight(&settings, None).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("SANDBOX_MEMORY_MB=8193: ") && error.contains("has 8192 MiB; set it to at most 8192"),
+        "{error}"
+    );
+    fake.on("GET", "/info", [info_with("MemTotal", json!(0))]);
+    preflight(&settings, None).await.unwrap();
+}
+
+#[test]
+fn a_socket_that_may_not_be_opened_is_not_an_engine_that_is_not_there() {
+    let socket = std::path::Path::new("/run/docker.sock");
+    let of = |kind: std::io::ErrorKind| {
+        let error = EngineError::of_connect(socket, &kind.into());
+        let endpoint = "unix:///run/docker.sock".to_owned();
+        PreflightError::Engine { endpoint, error }.to_string()
+    };
+    let forbidden = of(std::io::ErrorKind::PermissionDenied);
+    assert!(
+        forbidden.contains("may not open") && forbidden.contains("group docker") && !forbidden.contains("DOCKER_HOST"),
+        "{forbidden}"
+    );
+    let absent = of(std::io::ErrorKind::NotFound);
+    assert!(
+        absent.ends_with("start the engine, or point DOCKER_HOST at its socket"),
+        "{absent}"
+    );
+}
+
+#[tokio::test]
 async fn an_engine_that_is_not_there_or_too_old_is_named_with_its_socket() {
     let error = preflight(&settings(&[("DOCKER_HOST", "/nonexistent.sock")]), None)
         .await
@@ -193,7 +229,9 @@ async fn an_engine_that_is_not_there_or_too_old_is_named_with_its_socket() {
     let old = |fake: &FakeEngine| fake.on("GET", "/version", [Reply::Json(200, version("1.40"))]);
     let error = outcome(old, &[]).await.unwrap_err().to_string();
     assert!(error.contains("1.41") && error.contains("Docker 20.10"), "{error}");
-    let remote = preflight(&settings(&[("DOCKER_HOST", "tcp://10.0.0.1:2375")]), None).await;
+    let mut remote = settings(&[]);
+    remote.client.host = Some("tcp://10.0.0.1:2375".to_owned());
+    let remote = preflight(&remote, None).await;
     assert!(matches!(
         remote,
         Err(PreflightError::Endpoint(EndpointError::Remote { .. }))

@@ -148,6 +148,13 @@ impl Sandbox {
         assert_eq!(self.next_word(), Some(GuestMessage::Started));
     }
 
+    /// Has the running call's code stopped.
+    pub(crate) fn stop(&mut self) {
+        let message = HostMessage::Stop;
+        let frame = self.sender.frame(message.kind(), &message.encode().unwrap()).unwrap();
+        self.write(&frame);
+    }
+
     /// Runs a project whose steps start.
     pub(crate) fn project(&mut self, plan: ProjectPlan) -> Report {
         self.send(Plan::Project(plan));
