@@ -10,7 +10,7 @@ use plimsoll_core::vars::{Lookup, SettingError};
 use plimsoll_grants::Profiles;
 use plimsoll_sandbox::Sandbox;
 use plimsoll_service::auth::Mode;
-use plimsoll_service::limiter::{Clamp, Limits};
+use plimsoll_service::limiter::{Clamp, Limits, Pools};
 use plimsoll_service::settings::{Settings, is_loopback};
 use plimsoll_service::{grants, sessions};
 
@@ -26,7 +26,7 @@ pub(crate) struct Config {
     pub(crate) minimum: Minimum,
     clamp: Option<Clamp>,
     default_timeout: Option<Duration>,
-    executes: bool,
+    pub(crate) executes: bool,
     unknown: Vec<String>,
 }
 
@@ -41,12 +41,12 @@ impl Config {
         let choice = problems.kept(Choice::read(lookup));
         let sessions = problems.kept(sessions::Settings::read(lookup));
         let limits = choice.and_then(|choice| {
-            problems.kept(Limits::read(
-                lookup,
-                choice.resources.memory_mb.into(),
-                choice.on_host(),
-                choice.pooled().into(),
-            ))
+            let pools = Pools {
+                runs: choice.pooled(),
+                sessions: sessions.map_or(0, |sessions| sessions.pool),
+            };
+            let memory_mb = choice.resources.memory_mb.into();
+            problems.kept(Limits::read(lookup, memory_mb, choice.on_host(), pools))
         });
         if let (Some(choice), Some((limits, _))) = (choice, &limits) {
             problems.kept(choice.pool_within(limits.max_concurrent));
@@ -71,7 +71,7 @@ impl Config {
             None
         });
         if let (Some(sessions), Some(sandbox)) = (&sessions, &sandbox) {
-            problems.kept(sessions.check(&sandbox.evidence()));
+            problems.all_kept(sessions.check(&**sandbox));
         }
         let profiles = problems.all_kept(grants::read(lookup));
         if let (Some(profiles), Some(sandbox)) = (&profiles, &sandbox) {
@@ -126,6 +126,7 @@ impl Config {
                  {requested} of SANDBOX_MAX_CONCURRENT; {effective} is in force"
             ));
         }
+        warnings.extend(self.sessions.warning(&*self.sandbox, self.limits.max_concurrent));
         match &self.auth {
             Mode::Registry {
                 writable_by_others,

@@ -15,6 +15,7 @@ pub(crate) struct HardenError {
 /// system allows. Called while the process has one thread, because the first is a property of threads.
 pub(crate) fn harden() -> Result<(), HardenError> {
     let step = |step| move |cause| HardenError { step, cause };
+    plimsoll::before_hardening();
     set_no_new_privs(true).map_err(step("no new privileges"))?;
     setrlimit(
         Resource::Core,

@@ -65,7 +65,12 @@ pub fn check(program: &str, environment: impl FnOnce() -> Environment) -> ExitCo
             for warning in config.warnings() {
                 complain(&format!("{program}: warning: {warning}\n"));
             }
-            print("the configuration is complete; nothing was started\n")
+            print(if config.executes {
+                "the configuration is complete; nothing was started\n"
+            } else {
+                "the configuration is complete; nothing was started. No provider is chosen (SANDBOX_PROVIDER): it would \
+                 serve and refuse every run\n"
+            })
         }
         Err(problems) => {
             for problem in problems {

@@ -11,6 +11,7 @@ use plimsoll_core::{Isolation, Tier};
 use plimsoll_sandbox::{ProviderFault, Sandbox, ensure_ready};
 use plimsoll_service::auth::Mode;
 use plimsoll_service::log::{Events, Log, cut};
+use plimsoll_service::sessions::Settings;
 use plimsoll_service::settings::{ADDR, METRICS_ADDR, NOTIFY_SOCKET, log_format};
 
 use crate::config::Config;
@@ -22,6 +23,9 @@ use crate::signals::Signals;
 
 /// How long the last lines may take to leave when nobody reads them.
 const FLUSH_BOUND: Duration = Duration::from_secs(5);
+
+/// How long the first sandbox of the session pool may take.
+const SESSION_POOL: Duration = Duration::from_secs(180);
 
 /// How long the proof of sessions may take.
 const SESSION_PROOF: Duration = Duration::from_secs(120);
@@ -123,8 +127,12 @@ async fn prove_and_serve(
     let evidence = config.sandbox.evidence();
     let proven = evidence.isolation;
     config.minimum.met_by(evidence.provider, proven)?;
-    if config.sessions.on() {
-        prove_sessions(&*config.sandbox).await?;
+    if config.sessions.on()
+        && let Err(fault) = prove_sessions(&*config.sandbox, &config.sessions).await
+    {
+        // What waits must not outlive a start that failed. That it failed is the cause to tell.
+        let _: Result<(), _> = config.sandbox.drain().await;
+        return Err(fault.into());
     }
     let listeners = Listeners {
         rpc,
@@ -141,18 +149,33 @@ async fn prove_and_serve(
     Ok(service.run(listeners, signals, &notify).await?)
 }
 
-/// Every promise about sessions, kept once with throwaway ones before the first caller relies on it.
-async fn prove_sessions(sandbox: &dyn Sandbox) -> Result<(), ProviderFault> {
-    let fault = |cause: String| ProviderFault {
-        phase: "session smoke test",
-        cause,
-    };
+/// Every promise about sessions, kept once with throwaway ones before the first caller relies on it; with a pool, one of
+/// its members is among them.
+async fn prove_sessions(sandbox: &dyn Sandbox, settings: &Settings) -> Result<(), ProviderFault> {
     let Some(sessions) = sandbox.sessions() else {
-        return Err(fault("the provider keeps no sessions".to_owned()));
+        return Err(ProviderFault {
+            phase: "session smoke test",
+            cause: "the provider keeps no sessions".to_owned(),
+        });
     };
-    tokio::time::timeout(SESSION_PROOF, sessions.smoke_test())
-        .await
-        .unwrap_or_else(|_| Err(fault(format!("not proven within {} s", SESSION_PROOF.as_secs()))))
+    if let Some(pool) = sessions.pool().filter(|_| settings.pool > 0) {
+        let started = pool.start(settings.pool, settings.lifetime);
+        within("session pool", SESSION_POOL, started).await?;
+    }
+    within("session smoke test", SESSION_PROOF, sessions.smoke_test()).await
+}
+
+async fn within(
+    phase: &'static str,
+    bound: Duration,
+    proof: impl Future<Output = Result<(), ProviderFault>>,
+) -> Result<(), ProviderFault> {
+    tokio::time::timeout(bound, proof).await.unwrap_or_else(|_| {
+        Err(ProviderFault {
+            phase,
+            cause: format!("not done within {} s", bound.as_secs()),
+        })
+    })
 }
 
 /// The start-up line. Its types are an interface: numbers are numbers, `auth` and `tls` truth values.
@@ -211,4 +234,125 @@ fn report_panics(log: &Log) {
             .text("error", &cut(words, 4096))
             .send();
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ffi::OsString;
+    use std::sync::{Arc, Mutex};
+
+    use plimsoll_core::{AdmittedOpen, Evidence, Outcome, RunError};
+    use plimsoll_sandbox::{AdmittedCall, BoxFuture, OpenContext, RunContext, Session, SessionPool, Sessions};
+
+    use super::*;
+
+    /// A provider that tells what it was asked to prove, and hangs where it is told to.
+    #[derive(Default)]
+    struct Asked {
+        of: Mutex<Vec<String>>,
+        hangs_at: &'static str,
+    }
+
+    impl Asked {
+        fn answer(&self, what: String) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            let hangs = !self.hangs_at.is_empty() && what.starts_with(self.hangs_at);
+            self.of.lock().unwrap().push(what);
+            Box::pin(async move { if hangs { std::future::pending().await } else { Ok(()) } })
+        }
+    }
+
+    impl Sandbox for Asked {
+        fn evidence(&self) -> Arc<Evidence> {
+            Arc::new(Evidence::disabled())
+        }
+
+        fn preflight(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            self.answer("preflight".to_owned())
+        }
+
+        fn smoke_test(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            self.answer("smoke test of runs".to_owned())
+        }
+
+        fn time_limit(&self, _: &AdmittedCall) -> Duration {
+            Duration::ZERO
+        }
+
+        fn run<'a>(&'a self, _: &'a AdmittedCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn sessions(&self) -> Option<&dyn Sessions> {
+            Some(self)
+        }
+    }
+
+    impl Sessions for Asked {
+        fn open<'a>(
+            &'a self,
+            _: &'a AdmittedOpen,
+            _: OpenContext,
+        ) -> BoxFuture<'a, Result<Arc<dyn Session>, RunError>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn smoke_test(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            self.answer("smoke test".to_owned())
+        }
+
+        fn pool(&self) -> Option<&dyn SessionPool> {
+            Some(self)
+        }
+    }
+
+    impl SessionPool for Asked {
+        fn start(&self, size: u32, lifetime: Duration) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            self.answer(format!("pool of {size} for {} s", lifetime.as_secs()))
+        }
+    }
+
+    fn settings(pool: &str) -> Settings {
+        let values = [
+            ("SANDBOX_MAX_SESSIONS", "4"),
+            ("SANDBOX_SESSION_POOL", pool),
+            ("SANDBOX_SESSION_LIFETIME", "2h"),
+        ];
+        let lookup: BTreeMap<OsString, OsString> =
+            values.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Settings::read(&lookup).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_session_pool_has_its_first_member_before_sessions_are_proven() {
+        for (pool, asked) in [
+            ("0", &["smoke test"][..]),
+            ("3", &["pool of 3 for 7200 s", "smoke test"]),
+        ] {
+            let sandbox = Asked::default();
+            assert_eq!(prove_sessions(&sandbox, &settings(pool)).await, Ok(()));
+            assert_eq!(*sandbox.of.lock().unwrap(), asked);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_proof_of_sessions_that_hangs_is_given_up() {
+        for (hangs_at, phase, seconds) in [("pool", "session pool", 180), ("smoke", "session smoke test", 120)] {
+            let sandbox = Asked {
+                hangs_at,
+                ..Asked::default()
+            };
+            let began = tokio::time::Instant::now();
+            let fault = prove_sessions(&sandbox, &settings("3")).await.unwrap_err();
+            assert_eq!((fault.phase, began.elapsed().as_secs()), (phase, seconds));
+        }
+    }
+
+    #[tokio::test]
+    async fn sessions_that_are_on_and_not_kept_are_a_failed_proof() {
+        let fault = prove_sessions(&plimsoll_sandbox::Disabled, &settings("0"))
+            .await
+            .unwrap_err();
+        assert_eq!(fault.phase, "session smoke test");
+    }
 }

@@ -127,19 +127,135 @@ fn a_malformed_value_is_named_with_its_variable() {
 }
 
 #[test]
-fn sessions_on_a_provider_that_keeps_none_are_refused() {
-    refused(
-        &[
+fn sessions_of_containers_may_be_bounded_and_kept_ready_and_a_crowd_of_them_is_warned_of() {
+    let values = |sessions| {
+        [
             ("SANDBOX_PROVIDER", "docker"),
             ("PLIMSOLL_INSECURE", "1"),
-            ("SANDBOX_MAX_SESSIONS", "1"),
-        ],
-        &["SANDBOX_MAX_SESSIONS", "docker keeps no sessions"],
-    );
+            ("SANDBOX_SESSION_DISK_MB", "64"),
+            ("SANDBOX_SESSION_POOL", "2"),
+            ("SANDBOX_MAX_SESSIONS", sessions),
+        ]
+    };
+    for (sessions, warned) in [("7", false), ("8", true)] {
+        let run = check(&values(sessions));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert_eq!(
+            run.stderr
+                .contains("SANDBOX_MAX_SESSIONS=8 can take all 8 runs this daemon does at once"),
+            warned,
+            "{}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn sessions_on_a_provider_that_keeps_none_are_refused() {
     refused(
         &[("SANDBOX_MAX_SESSIONS", "1")],
         &["SANDBOX_MAX_SESSIONS", "keeps no sessions"],
     );
+}
+
+#[test]
+fn what_sessions_of_a_provider_cannot_do_is_refused_at_once() {
+    refused(
+        &[
+            ("SANDBOX_PROVIDER", "wasm"),
+            ("PLIMSOLL_INSECURE", "1"),
+            ("SANDBOX_MAX_SESSIONS", "4"),
+            ("SANDBOX_SESSION_DISK_MB", "64"),
+            ("SANDBOX_SESSION_POOL", "2"),
+        ],
+        &[
+            "SANDBOX_SESSION_DISK_MB=\"64\": provider wasm cannot bound what a session writes",
+            "SANDBOX_SESSION_POOL=\"2\": provider wasm keeps no session sandboxes ready",
+        ],
+    );
+}
+
+#[test]
+fn a_session_pool_needs_as_many_sessions_and_leaves_memory_for_a_run() {
+    refused(
+        &[("SANDBOX_SESSION_POOL", "1")],
+        &[
+            "SANDBOX_SESSION_POOL=\"1\": sessions are off",
+            "set SANDBOX_MAX_SESSIONS",
+        ],
+    );
+    refused(
+        &[("SANDBOX_SESSION_POOL", "5"), ("SANDBOX_MAX_SESSIONS", "4")],
+        &["SANDBOX_SESSION_POOL=\"5\": above SANDBOX_MAX_SESSIONS, which is 4"],
+    );
+    for provider in ["wasm", "docker"] {
+        refused(
+            &[
+                ("SANDBOX_PROVIDER", provider),
+                ("PLIMSOLL_INSECURE", "1"),
+                ("SANDBOX_MAX_CONCURRENT", "8"),
+                ("SANDBOX_TOTAL_MEMORY_MB", "1024"),
+                ("SANDBOX_MEMORY_MB", "256"),
+                ("SANDBOX_MAX_SESSIONS", "4"),
+                ("SANDBOX_SESSION_POOL", "4"),
+            ],
+            &[
+                "SANDBOX_TOTAL_MEMORY_MB=\"1024\"",
+                "4 sandboxes that wait ready",
+                "at least 1280, lower SANDBOX_SESSION_POOL",
+            ],
+        );
+    }
+}
+
+#[test]
+fn what_this_host_shows_of_a_container_setting_is_judged_before_anything_is_asked_of_an_engine() {
+    for (name, value, words) in [
+        ("SANDBOX_DOCKER_SECCOMP", "/nonexistent/profile.json", "No such file"),
+        (
+            "SANDBOX_DOCKER_SECCOMP",
+            "/etc/passwd",
+            "not a profile in Docker's format",
+        ),
+        ("SANDBOX_GUEST_UID", "1", "1 is already used in /etc/passwd"),
+        (
+            "DOCKER_HOST",
+            "tcp://127.0.0.1:2375",
+            "names no Unix socket of this host",
+        ),
+        ("DOCKER_HOST", "ssh://host", "names no Unix socket of this host"),
+        ("DOCKER_CONTEXT", "nowhere", "no docker context of this name"),
+        ("SANDBOX_PIDS", "1", "needs at least 16 processes"),
+        ("SANDBOX_MEMORY_MB", "63", "needs at least 64 MiB"),
+    ] {
+        refused(
+            &[
+                ("SANDBOX_PROVIDER", "docker"),
+                ("PLIMSOLL_INSECURE", "1"),
+                (name, value),
+            ],
+            &[&format!("{name}={value:?}"), words],
+        );
+    }
+}
+
+#[test]
+fn a_token_that_could_be_guessed_is_refused_although_a_clients_file_wins_over_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let clients = folder.path().join("clients.json");
+    write_clients(&clients, &[("ci", GOOD_TOKEN)]);
+    let values = |token| {
+        [
+            ("SANDBOX_PROVIDER", "wasm"),
+            ("PLIMSOLL_CLIENTS_FILE", clients.to_str().unwrap()),
+            ("PLIMSOLL_TOKEN", token),
+        ]
+    };
+    refused(
+        &values("short"),
+        &["PLIMSOLL_TOKEN: has 5 bytes, and 32 is the minimum"],
+    );
+    assert_eq!(check(&values(GOOD_TOKEN)).code, Some(0));
 }
 
 #[test]
@@ -152,7 +268,6 @@ fn a_variable_of_something_unbuilt_is_named() {
         ("PLIMSOLL_STATE_DIR", "/var/lib/plimsoll"),
         ("PLIMSOLL_GUARD_ADDR", "127.0.0.1:8443"),
         ("SANDBOX_PAID_SECONDS_PER_DAY", "3600"),
-        ("SANDBOX_SESSION_POOL", "1"),
         ("SANDBOX_DOCKER_MODULE_IMAGE", "plimsoll/sandbox-sim"),
         ("SANDBOX_DOCKERCLOUD_API", "rest"),
         ("SANDBOX_OPENSHELL_IMAGE", "x"),

@@ -76,3 +76,53 @@ fn a_stop_ends_open_sessions_and_the_daemon_ends_well() {
     let closed = records.iter().find(|record| record["msg"] == "session closed").unwrap();
     assert_eq!((&closed["end"], &closed["calls"]), (&json!("shutdown"), &json!(1)));
 }
+
+#[test]
+fn what_suspended_sessions_hold_is_measured_and_takes_their_callers_places() {
+    let mut values = SESSIONS.to_vec();
+    values.extend([
+        ("SANDBOX_MEMORY_MB", "64"),
+        ("SANDBOX_PER_KEY_CONCURRENT", "1"),
+        ("SANDBOX_SESSION_IDLE", "1s"),
+    ]);
+    let mut daemon = Daemon::start(&values);
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let (status, opened) = call(&daemon, "OpenSession", &json!({"protocol": 4}));
+        assert_eq!(status, 200, "{opened}");
+        cell(
+            &daemon,
+            &opened["sessionId"],
+            "const held = new Uint8Array(40 << 20).fill(7)",
+        );
+        let told = daemon.wait_for("session suspended");
+        assert_eq!(
+            (&told["session"], &told["holds_memory"]),
+            (&opened["session"], &json!(false))
+        );
+        assert!(told["idle_ms"].as_u64().unwrap() >= 1000, "{told}");
+        open.push(opened["sessionId"].clone());
+    }
+    // 80 MiB and more are held: the caller's one place of 64 MiB is taken, although nothing runs.
+    let snippet = json!({"protocol": 4, "javascript": {"code": "1"}});
+    let (status, refused) = call(&daemon, "Run", &snippet);
+    assert_eq!(
+        (status, &refused["code"]),
+        (429, &json!("resource_exhausted")),
+        "{refused}"
+    );
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.contains("suspended sessions hold") && message.contains("64 MiB"),
+        "{message}"
+    );
+    // The sessions themselves go on, and closing one makes room.
+    assert_eq!(
+        cell(&daemon, &open[0], "held.length")["run"]["cell"]["stdout"],
+        "NDE5NDMwNDAK"
+    );
+    let (status, closed) = call(&daemon, "CloseSession", &json!({"protocol": 4, "sessionId": open[0]}));
+    assert_eq!(status, 200, "{closed}");
+    let (status, answer) = call(&daemon, "Run", &snippet);
+    assert_eq!(status, 200, "{answer}");
+}

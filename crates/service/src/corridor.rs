@@ -13,6 +13,7 @@ use plimsoll_core::{
     Authorized, AuthorizedOpen, CloseRequest, ClosedSession, Evidence, Fault, Isolation, OpenRequest, OpenedSession,
     Permit, Refusal, RunError, RunRequest, SessionRunRequest, SessionTerms, Validated, check_protocol,
 };
+use plimsoll_grants::caps::RouteCaps;
 use plimsoll_grants::{Profiles, SelectedGrant};
 use plimsoll_record::{Answer, SessionAnswer};
 use plimsoll_sandbox::{AdmittedCall, BoxFuture, DispatchContext, Sandbox, Settled, dispatch};
@@ -22,6 +23,7 @@ use crate::handler::{CallContext, Handler, SessionError, no_sessions};
 use crate::limiter::Limiter;
 use crate::log::Log;
 use crate::metrics::{Metrics, ProfileCalls};
+use crate::random;
 use crate::sessions::Keeper;
 
 /// Everything one call passes. Clones share it.
@@ -81,7 +83,7 @@ impl Corridor {
             let run = DispatchContext {
                 deadline: context.deadline.unwrap_or_else(|| context.received.instant() + FAR),
                 cancelled: context.cancelled,
-                broker: self.0.books.egress(&call),
+                broker: self.0.books.egress(&call, None),
             };
             let settled = dispatch(&*self.0.sandbox, call, run, context.received).await.settle();
             self.0.close(context.principal.key(), settled)
@@ -195,9 +197,13 @@ impl Books {
         self.metrics.refused(Some(refusal.reason()), refusal.code());
     }
 
-    /// How a granted run reaches its API: as every process does, with its calls counted.
-    pub(crate) fn egress(&self, call: &AdmittedCall) -> BrokerOptions {
-        let mut options = BrokerOptions::default();
+    /// How a granted run reaches its API: as every process does, with its calls counted. `caps` are the route counts it
+    /// shares with the other calls of its session.
+    pub(crate) fn egress(&self, call: &AdmittedCall, caps: Option<Arc<RouteCaps>>) -> BrokerOptions {
+        let mut options = BrokerOptions {
+            caps,
+            ..BrokerOptions::default()
+        };
         if let Some(selected) = call.grant() {
             let calls = ProfileCalls::new(Arc::clone(&self.metrics), Arc::clone(selected.profile()));
             options.observer = Some(Arc::new(calls));
@@ -285,19 +291,10 @@ impl Handler for Corridor {
     }
 
     fn log_fault(&self, fault: &Fault) -> String {
-        let id = random_id();
+        // An id, not a secret: where the system's randomness fails the answer must still go out.
+        let id = random::hex::<8>().unwrap_or_else(|| "0".repeat(16));
         self.0.books.log.fault(&id, fault.message());
         id
-    }
-}
-
-/// 16 hex digits that tie a caller's answer to a log line. An id, not a secret: where the system's randomness fails
-/// the answer must still go out, so it falls back to a fixed text.
-fn random_id() -> String {
-    let mut bytes = [0u8; 8];
-    match getrandom::fill(&mut bytes) {
-        Ok(()) => format!("{:016x}", u64::from_be_bytes(bytes)),
-        Err(_) => "0".repeat(16),
     }
 }
 

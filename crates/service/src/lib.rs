@@ -10,6 +10,7 @@ pub mod limiter;
 pub mod log;
 pub mod metrics;
 pub mod planned;
+mod random;
 pub mod readiness;
 mod rpc;
 pub mod sessions;

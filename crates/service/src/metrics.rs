@@ -117,8 +117,8 @@ impl Metrics {
     /// A start was shed by the limiter.
     pub fn shed(&self, shed: Shed) {
         let index = match shed {
-            Shed::AtCapacity => 0,
-            Shed::PerKey => 1,
+            Shed::AtCapacity | Shed::Memory => 0,
+            Shed::PerKey | Shed::PerKeyMemory => 1,
             Shed::Rate => 2,
         };
         self.shed[index].fetch_add(1, Relaxed);
@@ -424,6 +424,15 @@ mod tests {
                 times + 1
             )));
         }
+        // Out of memory is out of places, for the daemon or for a caller.
+        metrics.shed(Shed::Memory);
+        metrics.shed(Shed::PerKeyMemory);
+        let page = metrics.render(&READINGS);
+        assert!(
+            page.contains("plimsoll_shed_total{reason=\"at_capacity\"} 2\n"),
+            "{page}"
+        );
+        assert!(page.contains("plimsoll_shed_total{reason=\"per_key\"} 3\n"), "{page}");
     }
 
     #[test]

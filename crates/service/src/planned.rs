@@ -58,7 +58,6 @@ pub const VARS: &[Var] = &[
         "Paid seconds all callers may use per UTC day; 0 sets no limit.",
     )
     .not_built("paid allowances are"),
-    Var::new("SANDBOX_SESSION_POOL", COUNT, "0", "Session sandboxes kept ready.").not_built("session pools are"),
 ];
 
 #[cfg(test)]
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_default_spelled_out_stops_the_start_too() {
-        for (name, value) in [("SANDBOX_SESSION_POOL", "0"), ("PLIMSOLL_HARDENED", "false")] {
+        for (name, value) in [("SANDBOX_PAID_SECONDS_PER_DAY", "0"), ("PLIMSOLL_HARDENED", "false")] {
             assert!(
                 matches!(check(name, value), Err(SettingError::NotBuilt { .. })),
                 "{name}"
@@ -104,7 +103,7 @@ mod tests {
     #[test]
     fn a_malformed_value_is_named_with_its_text() {
         for (name, value) in [
-            ("SANDBOX_SESSION_POOL", "two"),
+            ("SANDBOX_PAID_SECONDS_PER_DAY", "two"),
             ("PLIMSOLL_CLIENTS_RELOAD", "yes"),
             ("SANDBOX_PAID_SECONDS_PER_DAY", "-1"),
         ] {

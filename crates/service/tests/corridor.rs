@@ -2,22 +2,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::Write;
+mod common;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use common::{Logged, context};
 use plimsoll_core::*;
 use plimsoll_grants::Profiles;
 use plimsoll_record::Answer;
-use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, Received, RunContext, Sandbox};
-use plimsoll_service::auth::Principal;
+use plimsoll_sandbox::{AdmittedCall, BoxFuture, ProviderFault, RunContext, Sandbox};
 use plimsoll_service::corridor::Corridor;
 use plimsoll_service::handler::{CallContext, Handler};
 use plimsoll_service::limiter::{Limiter, Limits};
-use plimsoll_service::log::{Format, Log};
 use plimsoll_service::metrics::{Metrics, Readings};
-use tokio_util::sync::CancellationToken;
 
 /// What the scripted provider does with a call.
 #[derive(Clone, Copy)]
@@ -86,27 +85,12 @@ fn outcome(exit_code: i32) -> Outcome {
     }
 }
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 struct House {
     corridor: Corridor,
     provider: Arc<Scripted>,
     limiter: Limiter,
     metrics: Arc<Metrics>,
-    log: Log,
-    lines: Lines,
+    logged: Logged,
 }
 
 impl House {
@@ -144,23 +128,21 @@ impl House {
         });
         let limiter = Limiter::new(limits);
         let metrics = Arc::new(Metrics::default());
-        let lines = Lines::default();
-        let log = Log::new(Format::Json, lines.clone()).unwrap();
+        let logged = Logged::new();
         let sandbox: Arc<dyn Sandbox> = provider.clone();
         let corridor = Corridor::new(
             sandbox,
             Profiles::default(),
             limiter.clone(),
             Arc::clone(&metrics),
-            log.clone(),
+            logged.log.clone(),
         );
         Self {
             corridor,
             provider,
             limiter,
             metrics,
-            log,
-            lines,
+            logged,
         }
     }
 
@@ -169,16 +151,11 @@ impl House {
     }
 
     async fn run_within(&self, request: RunRequest, deadline: Option<Instant>) -> Result<Answer, RunError> {
-        self.corridor.run(context("alice", deadline), request).await
+        self.corridor.run(within("alice", deadline), request).await
     }
 
     fn log_lines(&self) -> Vec<String> {
-        assert!(self.log.flush(Duration::from_secs(5)));
-        String::from_utf8(self.lines.0.lock().unwrap().clone())
-            .unwrap()
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        self.logged.text().lines().map(str::to_owned).collect()
     }
 
     fn metric(&self, sample: &str) -> u64 {
@@ -197,12 +174,10 @@ impl House {
     }
 }
 
-fn context(caller: &str, deadline: Option<Instant>) -> CallContext {
+fn within(caller: &str, deadline: Option<Instant>) -> CallContext {
     CallContext {
-        principal: Principal::verified(caller.as_bytes(), vec!["code:run".into()]).unwrap(),
-        received: Received::now(),
         deadline,
-        cancelled: CancellationToken::new(),
+        ..context(caller)
     }
 }
 
@@ -314,7 +289,7 @@ async fn slots_are_shed_not_queued_and_come_back() {
     let house = Arc::new(House::new(Act::Hang));
     let mut running = Vec::new();
     for caller in ["alice", "alice", "bob", "bob"] {
-        let context = context(caller, None);
+        let context = context(caller);
         let token = context.cancelled.clone();
         let call = tokio::spawn(house.corridor.run(context, snippet()));
         running.push((token, call));
@@ -322,14 +297,14 @@ async fn slots_are_shed_not_queued_and_come_back() {
     while house.limiter.in_flight() < 4 {
         tokio::task::yield_now().await;
     }
-    let error = house.corridor.run(context("carol", None), snippet()).await.unwrap_err();
+    let error = house.corridor.run(context("carol"), snippet()).await.unwrap_err();
     assert_eq!(error.reason(), Some(Reason::Capacity));
     assert_eq!(house.metric(r#"plimsoll_shed_total{reason="at_capacity"}"#), 1);
     running[3].0.cancel();
     while house.limiter.in_flight() == 4 {
         tokio::task::yield_now().await;
     }
-    house.corridor.run(context("alice", None), snippet()).await.unwrap_err();
+    house.corridor.run(context("alice"), snippet()).await.unwrap_err();
     assert_eq!(house.metric(r#"plimsoll_shed_total{reason="per_key"}"#), 1);
     for (token, call) in running {
         token.cancel();
@@ -346,7 +321,7 @@ async fn slots_are_shed_not_queued_and_come_back() {
 #[tokio::test]
 async fn a_caller_who_hangs_up_cancels_the_run_but_not_its_settlement() {
     let house = House::new(Act::Hang);
-    let call = tokio::spawn(house.corridor.run(context("alice", None), snippet()));
+    let call = tokio::spawn(house.corridor.run(context("alice"), snippet()));
     while house.provider.calls.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }

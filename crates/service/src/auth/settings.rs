@@ -58,23 +58,12 @@ impl Mode {
     /// A clients file that cannot be used, a token that could be guessed or never be sent, or no authentication where
     /// code can run and nobody said that is intended.
     pub fn read(lookup: &dyn Lookup, executes: bool) -> Result<Self, SettingError> {
+        // Judged before the file wins over it: who takes the file away must not find a weak token in its place.
+        let token = shared_token(lookup)?;
         if let Some(path) = CLIENTS_FILE.text(lookup)? {
             return Self::read_registry(path);
         }
-        if let Some(token) = TOKEN.raw(lookup)? {
-            let sendable = token.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
-            if token.len() < MIN_TOKEN_BYTES {
-                return Err(TOKEN.hidden(
-                    format!("has {} bytes, and {MIN_TOKEN_BYTES} is the minimum", token.len()),
-                    "set a longer token, such as 64 random hex digits",
-                ));
-            }
-            if !sendable {
-                return Err(TOKEN.hidden(
-                    "holds a byte outside 0x21 to 0x7E, which no request could match",
-                    "set a token of visible ASCII characters, such as 64 random hex digits",
-                ));
-            }
+        if let Some(token) = token {
             return Ok(Self::Token(Auth::token(token)));
         }
         if executes && !INSECURE.exactly(lookup)? {
@@ -125,6 +114,25 @@ impl Mode {
             writable_by_others: file.writable_by_others,
         })
     }
+}
+
+fn shared_token(lookup: &dyn Lookup) -> Result<Option<&str>, SettingError> {
+    let Some(token) = TOKEN.raw(lookup)? else {
+        return Ok(None);
+    };
+    if token.len() < MIN_TOKEN_BYTES {
+        return Err(TOKEN.hidden(
+            format!("has {} bytes, and {MIN_TOKEN_BYTES} is the minimum", token.len()),
+            "set a longer token, such as 64 random hex digits",
+        ));
+    }
+    if !token.bytes().all(|byte| (0x21..=0x7e).contains(&byte)) {
+        return Err(TOKEN.hidden(
+            "holds a byte outside 0x21 to 0x7E, which no request could match",
+            "set a token of visible ASCII characters, such as 64 random hex digits",
+        ));
+    }
+    Ok(Some(token))
 }
 
 #[cfg(test)]
@@ -198,6 +206,9 @@ mod tests {
         let fingerprint = "aa".repeat(32);
         let text = format!("{{\"clients\":[{{\"id\":\"ci\",\"token_sha256\":\"{fingerprint}\"}}]}}");
         fs_err::write(&path, text).unwrap();
+        let weak = [values[0], ("PLIMSOLL_TOKEN", "short")];
+        let error = read(&weak, true).unwrap_err();
+        assert!(error.starts_with("PLIMSOLL_TOKEN: has 5 bytes"), "{error}");
         let mode = read(&values, true).unwrap();
         assert!(matches!(
             mode,

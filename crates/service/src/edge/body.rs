@@ -1,18 +1,20 @@
 //! Request bodies, read at last; and the bodies of answers.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::Read as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use connectrpc::ConnectRpcBody;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use plimsoll_core::limits::MAX_REQUEST_BYTES;
 
 use super::connection::Exchange;
+use super::unread::{Unread, UnreadAnswers};
 
 /// Why a body did not become bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,15 +111,29 @@ pub struct EdgeBody {
 
 enum Content {
     Full(Option<Bytes>),
-    Rpc(Box<ConnectRpcBody>),
+    /// What the gRPC layer answered, trailers included.
+    Frames(VecDeque<Frame<Bytes>>),
 }
 
 impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Full(_) => "Full",
-            Self::Rpc(_) => "Rpc",
+            Self::Frames(_) => "Frames",
         })
+    }
+}
+
+/// Bytes of an answer that stand in the ledger for as long as somebody keeps them: the connection keeps them until it has
+/// written the last one.
+struct Counted {
+    bytes: Bytes,
+    _unread: Arc<Unread>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -131,12 +147,40 @@ impl EdgeBody {
         }
     }
 
-    /// What the gRPC layer answered.
-    pub(super) fn rpc(body: ConnectRpcBody) -> Self {
+    /// A body that is made already, with its trailers: every frame of it, so that its size is known before anybody reads it.
+    pub(super) async fn whole<B>(mut body: B) -> Self
+    where
+        B: Body<Data = Bytes, Error = Infallible> + Unpin,
+    {
+        let mut frames = VecDeque::new();
+        while let Some(frame) = body.frame().await {
+            match frame {
+                Ok(frame) => frames.push_back(frame),
+                Err(never) => match never {},
+            }
+        }
         Self {
-            content: Content::Rpc(Box::new(body)),
+            content: Content::Frames(frames),
             _exchange: None,
         }
+    }
+
+    /// Enters the body in the ledger of a caller, until the connection has written all of it or has ended.
+    pub(super) fn counted(self, ledger: &UnreadAnswers, caller: &Arc<str>) -> Self {
+        let unread = Arc::new(ledger.enter(caller, self.content.bytes()));
+        let counted = |bytes| {
+            Bytes::from_owner(Counted {
+                bytes,
+                _unread: Arc::clone(&unread),
+            })
+        };
+        let content = match self.content {
+            Content::Full(bytes) => Content::Full(bytes.map(counted)),
+            Content::Frames(frames) => {
+                Content::Frames(frames.into_iter().map(|frame| frame.map_data(counted)).collect())
+            }
+        };
+        Self { content, ..self }
     }
 
     /// Ties the exchange's end to this body's.
@@ -148,28 +192,38 @@ impl EdgeBody {
     }
 }
 
+impl Content {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Full(bytes) => bytes.as_ref().map_or(0, Bytes::len),
+            Self::Frames(frames) => frames.iter().filter_map(Frame::data_ref).map(Bytes::len).sum(),
+        }
+    }
+}
+
 impl Body for EdgeBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.content {
-            Content::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Content::Rpc(body) => Pin::new(&mut **body).poll_frame(cx),
-        }
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(match &mut self.content {
+            Content::Full(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
+            Content::Frames(frames) => frames.pop_front().map(Ok),
+        })
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Full(bytes) => bytes.is_none(),
-            Content::Rpc(body) => body.is_end_stream(),
+            Content::Frames(frames) => frames.is_empty(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Content::Rpc(body) => body.size_hint(),
+            Content::Full(_) => SizeHint::with_exact(self.content.bytes() as u64),
+            // A stated length is nothing that gRPC's clients expect.
+            Content::Frames(_) => SizeHint::default(),
         }
     }
 }

@@ -18,6 +18,7 @@ mod metrics_site;
 mod serve;
 mod slots;
 mod stream;
+mod unread;
 
 pub use authenticate::{AuthFailure, Authenticator, Outage};
 pub use body::EdgeBody;
@@ -42,6 +43,7 @@ use plimsoll_wire::http::{Procedure, SCOPE_RUN, SERVICE_PATH};
 
 use self::answer::Refused;
 use self::body::BodyFault;
+use self::unread::UnreadAnswers;
 use crate::auth::{Principal, Throttle};
 use crate::handler::Handler;
 use crate::metrics::Metrics;
@@ -91,6 +93,7 @@ pub struct Edge(Arc<Shared>);
 struct Shared {
     parts: EdgeParts,
     slots: DecodeSlots,
+    unread: UnreadAnswers,
     rpc: Rpc,
 }
 
@@ -98,8 +101,14 @@ impl Edge {
     /// An edge before some handler.
     pub fn new(parts: EdgeParts) -> Self {
         let slots = DecodeSlots::new(parts.max_concurrent, Arc::clone(&parts.metrics));
+        let unread = UnreadAnswers::new(parts.max_concurrent);
         let rpc = Rpc::new(Arc::clone(&parts.handler));
-        Self(Arc::new(Shared { parts, slots, rpc }))
+        Self(Arc::new(Shared {
+            parts,
+            slots,
+            unread,
+            rpc,
+        }))
     }
 }
 
@@ -107,6 +116,7 @@ impl std::fmt::Debug for Edge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Edge")
             .field("slots", &self.0.slots)
+            .field("unread", &self.0.unread)
             .finish_non_exhaustive()
     }
 }
@@ -233,7 +243,9 @@ impl Shared {
                 "the request body is declared over 8 MiB (8388608 bytes); send a smaller one",
             )));
         }
-        let slot = self.slot(&principal)?;
+        let caller = Arc::clone(principal.key());
+        self.room(&caller)?;
+        let slot = self.slot(&caller)?;
         let form = headers::body_form(&parts.method, &parts.headers)?;
         let received = Instant::now();
         let deadline = form.timeout.and_then(|timeout| received.checked_add(timeout));
@@ -249,12 +261,19 @@ impl Shared {
             message = gunzip(&message).map_err(|fault| Refused::body(fault.into()))?;
         }
 
+        // Others of this caller may have been answered while this body came.
+        self.room(&caller)?;
         let call = Call::new(procedure, principal, deadline, slot);
-        if headers::errors_under_200(form.protocol) {
+        let answered = if headers::errors_under_200(form.protocol) {
             headers::remove_timeouts(&mut parts.headers);
-            return Ok(self.grpc(parts, message, call).await);
-        }
-        self.connect(form.codec, &message, call).await
+            self.grpc(parts, message, call).await
+        } else {
+            self.connect(form.codec, &message, call).await?
+        };
+        Ok(Answered {
+            response: answered.response.map(|body| body.counted(&self.unread, &caller)),
+            ..answered
+        })
     }
 
     /// Step 3.
@@ -270,11 +289,14 @@ impl Shared {
         })
     }
 
+    /// Before step 5, and again once there is a call: no more is made for a caller that does not take what it has.
+    fn room(&self, caller: &Arc<str>) -> Result<(), Refused> {
+        self.unread.room(caller).map_err(|refusal| Refused::marked(&refusal))
+    }
+
     /// Step 5.
-    fn slot(&self, principal: &Principal) -> Result<DecodeSlot, Refused> {
-        self.slots
-            .acquire(principal.key())
-            .map_err(|refusal| Refused::marked(&refusal))
+    fn slot(&self, caller: &Arc<str>) -> Result<DecodeSlot, Refused> {
+        self.slots.acquire(caller).map_err(|refusal| Refused::marked(&refusal))
     }
 
     async fn connect(&self, codec: Codec, message: &[u8], call: Call) -> Result<Answered, Refused> {
@@ -289,7 +311,8 @@ impl Shared {
 
     async fn grpc(&self, parts: request::Parts, message: Bytes, call: Call) -> Answered {
         let reached = call.reached();
-        let response = self.rpc.grpc(parts, message, call).await.map(EdgeBody::rpc);
+        let (head, body) = self.rpc.grpc(parts, message, call).await.into_parts();
+        let response = Response::from_parts(head, EdgeBody::whole(body).await);
         let mark = (!reached.get()).then_some(Reason::Request);
         if mark.is_some() {
             self.parts.metrics.refused(mark, Code::InvalidArgument);

@@ -7,12 +7,17 @@
 //!
 //! A refusal leaves everything as it was. The key is the caller's id, so one caller's slots and tokens are never
 //! another's.
+//!
+//! A suspended session without a slot still holds memory, and memory takes the places of runs: every whole run's worth that
+//! all of them hold is one place less for the daemon, and every whole one that a caller's hold is one place less for that
+//! caller. So no caller keeps more than its slots could, and a part of a run's worth costs nobody a place. Where the daemon
+//! has a memory budget, runs and suspended sessions together stay within it to the byte as well.
 
 mod bucket;
 mod settings;
 
 pub use bucket::{Clock, Monotonic};
-pub use settings::{Budget, Clamp, Limits, PER_RUN_DEFAULT_MB, VARS};
+pub use settings::{Clamp, Limits, Memory, PER_RUN_DEFAULT_MB, Pools, VARS};
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,8 +40,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 pub enum Shed {
     /// Every slot of the daemon is taken.
     AtCapacity,
+    /// What suspended sessions hold leaves no memory for another run.
+    Memory,
     /// Every slot of this caller is taken.
     PerKey,
+    /// What this caller's suspended sessions hold takes its last place.
+    PerKeyMemory,
     /// The caller's bucket holds no whole token.
     Rate,
 }
@@ -45,8 +54,8 @@ impl Shed {
     /// The word of the metric.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::AtCapacity => "at_capacity",
-            Self::PerKey => "per_key",
+            Self::AtCapacity | Self::Memory => "at_capacity",
+            Self::PerKey | Self::PerKeyMemory => "per_key",
             Self::Rate => "rate",
         }
     }
@@ -65,13 +74,20 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    in_flight: u32,
-    /// Callers with at least one slot; a caller at zero has no entry.
-    per_key: HashMap<Arc<str>, u32>,
+    /// What all callers use together.
+    all: Usage,
+    /// Callers that use anything; one that uses nothing has no entry.
+    per_key: HashMap<Arc<str>, Usage>,
     buckets: HashMap<Arc<str>, Bucket>,
     swept: Duration,
+}
+
+/// What a caller, or all of them, use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Usage {
+    slots: u32,
     /// Bytes of suspended sessions that hold no slot.
-    kept: u64,
+    suspended: u64,
 }
 
 impl Limiter {
@@ -98,7 +114,7 @@ impl Limiter {
 
     /// Global slots held right now.
     pub fn in_flight(&self) -> u32 {
-        self.0.state.lock().in_flight
+        self.0.state.lock().all.slots
     }
 
     /// Takes a global slot, a slot of the caller and a token, or nothing at all. Never waits.
@@ -106,17 +122,25 @@ impl Limiter {
     /// # Errors
     /// The first of the three that is missing.
     pub fn acquire(&self, key: &Arc<str>) -> Result<Slot, Shed> {
+        self.acquire_freeing(key, 0)
+    }
+
+    /// The same for a start that first gives `freed` bytes back which this caller is charged for ([`Limiter::suspended`]).
+    ///
+    /// # Errors
+    /// As [`Limiter::acquire`].
+    pub fn acquire_freeing(&self, key: &Arc<str>, freed: u64) -> Result<Slot, Shed> {
         let mut state = self.0.state.lock();
-        self.room(&state, key, 0)?;
+        self.room(&state, key, freed)?;
         self.token(&mut state, key)?;
         Ok(self.take(&mut state, key))
     }
 
-    /// A slot without a token, for the time an open session runs; `freed` bytes it was charged for ([`Limiter::keep`]) are
-    /// about to be given back.
+    /// A slot without a token, for the time an open session runs; `freed` bytes it was charged for
+    /// ([`Limiter::suspended`]) are about to be given back.
     ///
     /// # Errors
-    /// Every slot of the daemon, or of the caller, is taken.
+    /// Every slot of the daemon, or of the caller, is taken, or the memory is.
     pub fn hold(&self, key: &Arc<str>, freed: u64) -> Result<Slot, Shed> {
         let mut state = self.0.state.lock();
         self.room(&state, key, freed)?;
@@ -131,35 +155,40 @@ impl Limiter {
         self.token(&mut self.0.state.lock(), key)
     }
 
-    /// Charges what a suspended session without a slot still holds, as measured. It is there already, so this is never
-    /// refused; runs that no longer fit beside it are.
-    pub fn keep(&self, bytes: u64) -> Kept {
+    /// Charges a caller what its suspended session without a slot still holds, as measured. It is there already, so this is
+    /// never refused; runs that no longer fit beside it are.
+    pub fn suspended(&self, key: &Arc<str>, bytes: u64) -> SuspendedMemory {
         let mut state = self.0.state.lock();
-        state.kept = state.kept.saturating_add(bytes);
-        Kept {
+        state.change(key, |usage| usage.suspended = usage.suspended.saturating_add(bytes));
+        SuspendedMemory {
             limiter: self.clone(),
+            key: Arc::clone(key),
             bytes,
         }
     }
 
     fn room(&self, state: &State, key: &Arc<str>, freed: u64) -> Result<(), Shed> {
         let limits = &self.0.limits;
-        if state.in_flight >= limits.max_concurrent {
+        if state.all.slots >= limits.max_concurrent {
             return Err(Shed::AtCapacity);
         }
-        if let Some(budget) = limits.memory
-            && (u64::from(state.in_flight) + 1)
-                .saturating_mul(budget.per_run)
-                .saturating_add(state.kept.saturating_sub(freed))
-                > budget.bytes
+        if let Some(memory) = limits.memory
+            && !memory.fits(state.all.without(freed), limits.max_concurrent, memory.budget)
         {
-            return Err(Shed::AtCapacity);
+            return Err(Shed::Memory);
         }
         let cap = limits.per_key_concurrent;
-        if cap > 0 && state.per_key.get(key).is_some_and(|held| *held >= cap) {
+        if cap == 0 {
+            return Ok(());
+        }
+        let own = state.per_key.get(key).copied().unwrap_or_default();
+        if own.slots >= cap {
             return Err(Shed::PerKey);
         }
-        Ok(())
+        match limits.memory {
+            Some(memory) if !memory.fits(own.without(freed), cap, None) => Err(Shed::PerKeyMemory),
+            _ => Ok(()),
+        }
     }
 
     fn token(&self, state: &mut State, key: &Arc<str>) -> Result<(), Shed> {
@@ -170,8 +199,7 @@ impl Limiter {
     }
 
     fn take(&self, state: &mut State, key: &Arc<str>) -> Slot {
-        state.in_flight += 1;
-        *state.per_key.entry(Arc::clone(key)).or_insert(0) += 1;
+        state.change(key, |usage| usage.slots += 1);
         Slot {
             limiter: self.clone(),
             key: Arc::clone(key),
@@ -185,8 +213,17 @@ impl Limiter {
             Shed::AtCapacity => {
                 "all runs this daemon does at once are in use; retry later or use another daemon".to_owned()
             }
+            Shed::Memory => {
+                "suspended sessions hold the memory of another run; retry later or use another daemon".to_owned()
+            }
             Shed::PerKey => format!(
                 "this caller already has {} runs in flight, its limit; wait for one to end",
+                limits.per_key_concurrent
+            ),
+            Shed::PerKeyMemory => format!(
+                "this caller's suspended sessions hold the memory of its last free place: each {} MiB of it take one of \
+                 {}, its limit; close a session",
+                limits.memory.map_or(0, |memory| memory.per_run >> 20),
                 limits.per_key_concurrent
             ),
             Shed::Rate => format!(
@@ -194,17 +231,6 @@ impl Limiter {
                 limits.rate_per_min
             ),
         })
-    }
-
-    fn release(&self, key: &Arc<str>) {
-        let mut state = self.0.state.lock();
-        state.in_flight -= 1;
-        if let Some(held) = state.per_key.get_mut(key) {
-            *held -= 1;
-            if *held == 0 {
-                state.per_key.remove(key);
-            }
-        }
     }
 }
 
@@ -217,7 +243,51 @@ impl fmt::Debug for Limiter {
     }
 }
 
+impl Usage {
+    /// Whether it is nothing, and need not be remembered.
+    fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+
+    fn without(self, freed: u64) -> Self {
+        Self {
+            suspended: self.suspended.saturating_sub(freed),
+            ..self
+        }
+    }
+}
+
+impl Memory {
+    /// Whether one more run fits beside this usage, where `slots` are all there are.
+    fn fits(self, used: Usage, slots: u32, budget: Option<u64>) -> bool {
+        let runs = u64::from(used.slots) + 1;
+        let taken = used.suspended.checked_div(self.per_run).unwrap_or(0);
+        let within = |budget| runs.saturating_mul(self.per_run).saturating_add(used.suspended) <= budget;
+        runs.saturating_add(taken) <= slots.into() && budget.is_none_or(within)
+    }
+}
+
 impl State {
+    /// Changes what a caller uses, and with it what all do.
+    fn change(&mut self, key: &Arc<str>, change: impl Fn(&mut Usage)) {
+        change(&mut self.all);
+        match self.per_key.get_mut(key) {
+            Some(own) => {
+                change(own);
+                if own.is_nothing() {
+                    self.per_key.remove(key);
+                }
+            }
+            None => {
+                let mut own = Usage::default();
+                change(&mut own);
+                if !own.is_nothing() {
+                    self.per_key.insert(Arc::clone(key), own);
+                }
+            }
+        }
+    }
+
     fn take_token(&mut self, rate: Rate, key: &Arc<str>, now: Duration) -> Result<(), Shed> {
         if now.saturating_sub(self.swept) >= SWEEP_EVERY {
             self.swept = now;
@@ -245,30 +315,33 @@ pub struct Slot {
     key: Arc<str>,
 }
 
-/// Memory of a suspended session, charged until this is dropped.
+/// What a suspended session holds, charged to its caller and to the daemon until this is dropped.
 #[derive(Debug)]
-pub struct Kept {
+pub struct SuspendedMemory {
     limiter: Limiter,
+    key: Arc<str>,
     bytes: u64,
 }
 
-impl Kept {
+impl SuspendedMemory {
     /// What is charged.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-impl Drop for Kept {
+impl Drop for SuspendedMemory {
     fn drop(&mut self) {
-        let mut state = self.limiter.0.state.lock();
-        state.kept = state.kept.saturating_sub(self.bytes);
+        let bytes = self.bytes;
+        self.limiter.0.state.lock().change(&self.key, |usage| {
+            usage.suspended = usage.suspended.saturating_sub(bytes);
+        });
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.limiter.release(&self.key);
+        self.limiter.0.state.lock().change(&self.key, |usage| usage.slots -= 1);
     }
 }
 

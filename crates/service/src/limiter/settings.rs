@@ -19,8 +19,8 @@ const TOTAL_MEMORY_MB: Var = Var::new(
     "SANDBOX_TOTAL_MEMORY_MB",
     COUNT,
     "0",
-    "Memory all runs may hold together, in MiB; 0 sets no budget. The runs in flight are lowered to what fits, each \
-     counted as SANDBOX_MEMORY_MB (256 when that is unset). Ignored where runs are not on this host.",
+    "Memory all runs and suspended sessions may hold together, in MiB; 0 sets no budget. The runs in flight are lowered to \
+     what fits, each counted as SANDBOX_MEMORY_MB (256 when that is unset). Ignored where runs are not on this host.",
 );
 
 const PER_KEY_CONCURRENT: Var = Var::new(
@@ -64,17 +64,42 @@ pub struct Limits {
     pub rate_per_min: u64,
     /// Bucket capacity; equal to the rate when the operator set none.
     pub rate_burst: u64,
-    /// What suspended sessions are charged against; `None` = no budget.
-    pub memory: Option<Budget>,
+    /// What runs and suspended sessions are counted as; `None` where they use no memory of this host.
+    pub memory: Option<Memory>,
 }
 
-/// The memory runs and suspended sessions may hold together.
+/// How memory is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Budget {
-    /// Bytes, less what waits ready.
-    pub bytes: u64,
+pub struct Memory {
     /// What one run is counted as, in bytes.
     pub per_run: u64,
+    /// What runs and suspended sessions may hold together, in bytes, less what waits ready; `None` = no budget.
+    pub budget: Option<u64>,
+}
+
+/// Sandboxes that wait ready, each with the memory of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pools {
+    /// For runs, of all kinds together.
+    pub runs: u32,
+    /// For sessions.
+    pub sessions: u32,
+}
+
+impl Pools {
+    fn all(self) -> u64 {
+        u64::from(self.runs) + u64::from(self.sessions)
+    }
+
+    /// The variables by which an operator lowers them.
+    fn variables(self) -> &'static str {
+        match (self.runs, self.sessions) {
+            (0, 0) => "",
+            (_, 0) => "SANDBOX_READY_POOL or ",
+            (0, _) => "SANDBOX_SESSION_POOL or ",
+            (_, _) => "SANDBOX_READY_POOL, SANDBOX_SESSION_POOL or ",
+        }
+    }
 }
 
 /// The runs in flight were lowered to fit the memory budget; an operator is told.
@@ -94,7 +119,7 @@ pub struct Clamp {
 
 impl Limits {
     /// Reads the limits. `memory_mb` is the per-run memory of the envelope (0 = default); `on_host` says whether runs
-    /// use this host's memory; `pooled` sandboxes wait ready, each with the memory of a run.
+    /// use this host's memory.
     ///
     /// # Errors
     /// A value that cannot be read, a budget that fits no run, or a per-caller cap above the effective maximum.
@@ -102,34 +127,34 @@ impl Limits {
         lookup: &dyn Lookup,
         memory_mb: u64,
         on_host: bool,
-        pooled: u64,
+        pools: Pools,
     ) -> Result<(Self, Option<Clamp>), SettingError> {
         let requested = narrow(&MAX_CONCURRENT, MAX_CONCURRENT.count(lookup)?)?;
         let total_mb = TOTAL_MEMORY_MB.count(lookup)?;
         let per_run_mb = if memory_mb == 0 { PER_RUN_DEFAULT_MB } else { memory_mb };
         let mut max_concurrent = requested;
         let mut clamp = None;
-        let mut memory = None;
-        if on_host && total_mb > 0 {
+        let mib = |mb: u64| mb.saturating_mul(1 << 20);
+        let mut memory = on_host.then_some(Memory {
+            per_run: mib(per_run_mb),
+            budget: None,
+        });
+        if let Some(memory) = memory.as_mut().filter(|_| total_mb > 0) {
+            let pooled = pools.all();
             let fit = (total_mb / per_run_mb).saturating_sub(pooled);
             if fit == 0 {
                 let least = per_run_mb.saturating_mul(pooled.saturating_add(1));
-                let (beside, lower) = match pooled {
-                    0 => (String::new(), "SANDBOX_MEMORY_MB"),
-                    _ => (
-                        format!(" beside the {pooled} sandboxes that wait ready"),
-                        "SANDBOX_READY_POOL or SANDBOX_MEMORY_MB",
-                    ),
+                let beside = match pooled {
+                    0 => String::new(),
+                    _ => format!(" beside the {pooled} sandboxes that wait ready"),
                 };
                 let problem = format!("fits no run{beside}: one run is counted as {per_run_mb} MiB");
-                let fix = format!("set it to at least {least}, lower {lower}, or unset it (no budget)");
+                let pools = pools.variables();
+                let fix =
+                    format!("set it to at least {least}, lower {pools}SANDBOX_MEMORY_MB, or unset it (no budget)");
                 return Err(TOTAL_MEMORY_MB.unusable(total_mb, problem, fix));
             }
-            let mib = |mb: u64| mb.saturating_mul(1 << 20);
-            memory = Some(Budget {
-                bytes: mib(total_mb.saturating_sub(pooled.saturating_mul(per_run_mb))),
-                per_run: mib(per_run_mb),
-            });
+            memory.budget = Some(mib(total_mb.saturating_sub(pooled.saturating_mul(per_run_mb))));
             if fit < u64::from(requested) {
                 max_concurrent = narrow(&TOTAL_MEMORY_MB, fit)?;
                 clamp = Some(Clamp {

@@ -45,7 +45,7 @@ fn key(name: &str) -> Arc<str> {
 
 fn read(values: &[(&str, &str)], memory_mb: u64, on_host: bool) -> Result<(Limits, Option<Clamp>), String> {
     let lookup: BTreeMap<OsString, OsString> = values.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    Limits::read(&lookup, memory_mb, on_host, 0).map_err(|error| error.to_string())
+    Limits::read(&lookup, memory_mb, on_host, Pools::default()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -127,10 +127,17 @@ fn an_idle_bucket_is_forgotten_only_when_it_is_full_again() {
 
 #[test]
 fn every_refusal_is_marked_capacity_and_tells_no_other_callers_use() {
-    let (limiter, _) = turned(limits(7, 3, 21, 21));
+    let mut of_256_mib = limits(7, 3, 21, 21);
+    of_256_mib.memory = Some(Memory {
+        per_run: 256 << 20,
+        budget: None,
+    });
+    let (limiter, _) = turned(of_256_mib);
     for (shed, shown) in [
         (Shed::AtCapacity, None),
+        (Shed::Memory, None),
         (Shed::PerKey, Some("3")),
+        (Shed::PerKeyMemory, Some("each 256 MiB of it take one of 3")),
         (Shed::Rate, Some("21")),
     ] {
         let refusal = limiter.refusal(shed);
@@ -163,8 +170,11 @@ fn no_slot_leaks_and_no_cap_is_passed_under_contention() {
                     let Ok(slot) = limiter.acquire(&key) else { continue };
                     admitted.fetch_add(1, Ordering::Relaxed);
                     let state = limiter.0.state.lock();
-                    assert!(state.in_flight <= 5 && state.per_key.values().all(|held| *held <= 2));
-                    assert_eq!(state.in_flight, state.per_key.values().sum::<u32>());
+                    assert!(state.all.slots <= 5 && state.per_key.values().all(|own| own.slots <= 2));
+                    assert_eq!(
+                        state.all.slots,
+                        state.per_key.values().map(|own| own.slots).sum::<u32>()
+                    );
                     drop(state);
                     // Some calls leave a sandbox behind that goes on another thread's time.
                     let permit = Permit::new(slot);
@@ -219,7 +229,15 @@ fn the_memory_budget_lowers_the_runs_in_flight_and_tells() {
 
 #[test]
 fn limits_have_their_defaults_and_bounds() {
-    assert_eq!(read(&[], 0, true), Ok((limits(8, 4, 30, 30), None)));
+    let defaults = Limits {
+        memory: Some(Memory {
+            per_run: 256 << 20,
+            budget: None,
+        }),
+        ..limits(8, 4, 30, 30)
+    };
+    assert_eq!(read(&[], 0, true), Ok((defaults, None)));
+    assert_eq!(read(&[], 0, false), Ok((limits(8, 4, 30, 30), None)));
     assert_eq!(
         read(&[("SANDBOX_MAX_CONCURRENT", "1")], 0, true)
             .unwrap()
@@ -333,14 +351,28 @@ proptest! {
 #[test]
 fn sandboxes_that_wait_ready_are_charged_before_the_runs() {
     let lookup: BTreeMap<OsString, OsString> = [("SANDBOX_TOTAL_MEMORY_MB".into(), "2048".into())].into();
-    let fitting = |pooled| Limits::read(&lookup, 256, true, pooled).map(|(limits, _)| limits.max_concurrent);
-    assert_eq!(fitting(0), Ok(8));
-    assert_eq!(fitting(6), Ok(2));
-    let refused = fitting(8).unwrap_err().to_string();
-    assert!(
-        refused.contains("8 sandboxes that wait ready") && refused.contains("at least 2304"),
-        "{refused}"
-    );
+    let fitting = |runs, sessions| {
+        let pools = Pools { runs, sessions };
+        Limits::read(&lookup, 256, true, pools).map(|(limits, _)| limits.max_concurrent)
+    };
+    assert_eq!(fitting(0, 0), Ok(8));
+    assert_eq!(fitting(6, 0), Ok(2));
+    assert_eq!(fitting(4, 2), Ok(2));
+    assert_eq!(fitting(0, 7), Ok(1));
+    for (runs, sessions, lower) in [
+        (8, 0, "lower SANDBOX_READY_POOL or SANDBOX_MEMORY_MB"),
+        (0, 8, "lower SANDBOX_SESSION_POOL or SANDBOX_MEMORY_MB"),
+        (
+            4,
+            4,
+            "lower SANDBOX_READY_POOL, SANDBOX_SESSION_POOL or SANDBOX_MEMORY_MB",
+        ),
+    ] {
+        let refused = fitting(runs, sessions).unwrap_err().to_string();
+        for words in ["8 sandboxes that wait ready", "at least 2304", lower] {
+            assert!(refused.contains(words), "{refused}");
+        }
+    }
 }
 
 #[test]
@@ -356,21 +388,125 @@ fn a_session_holds_a_slot_without_a_token_and_its_calls_pay_tokens_without_a_slo
     drop(limiter.hold(&key, 0).unwrap());
 }
 
+/// Limits by which one run is counted as 100 bytes.
+fn of_100_bytes(max_concurrent: u32, per_key_concurrent: u32, budget: Option<u64>) -> Limiter {
+    let memory = Some(Memory { per_run: 100, budget });
+    Limiter::new(Limits {
+        memory,
+        ..limits(max_concurrent, per_key_concurrent, 0, 0)
+    })
+}
+
 #[test]
-fn what_suspended_sessions_hold_is_counted_against_the_memory_until_they_give_it_back() {
-    let mut two = limits(2, 0, 0, 0);
-    two.memory = Some(Budget {
-        bytes: 200,
-        per_run: 100,
-    });
-    let limiter = Limiter::new(two);
-    let key: Arc<str> = "alice".into();
-    let kept = limiter.keep(1);
+fn what_suspended_sessions_hold_is_counted_against_the_budget_until_they_give_it_back() {
+    let limiter = of_100_bytes(2, 0, Some(200));
+    let key = key("alice");
+    let held = limiter.suspended(&key, 1);
     let first = limiter.acquire(&key).unwrap();
-    assert_eq!(limiter.acquire(&key).unwrap_err(), Shed::AtCapacity);
-    // The session itself gives its byte back when it runs again.
-    drop(limiter.hold(&key, kept.bytes()).unwrap());
-    drop(kept);
+    assert_eq!(limiter.acquire(&key).unwrap_err(), Shed::Memory);
+    // The session itself gives its byte back when it runs again, and one that is replaced when its successor starts.
+    drop(limiter.hold(&key, held.bytes()).unwrap());
+    drop(limiter.acquire_freeing(&key, held.bytes()).unwrap());
+    drop(held);
     drop(limiter.acquire(&key).unwrap());
     drop(first);
+    assert!(limiter.0.state.lock().per_key.is_empty());
+}
+
+#[test]
+fn without_a_budget_every_whole_run_that_suspended_sessions_hold_takes_a_place() {
+    let limiter = of_100_bytes(3, 0, None);
+    let (alice, bob) = (key("alice"), key("bob"));
+    let _own = limiter.suspended(&alice, 60);
+    let other = limiter.suspended(&bob, 39);
+    let slots: Vec<Slot> = (0..3).map(|_| limiter.acquire(&alice).unwrap()).collect();
+    assert_eq!(limiter.acquire(&bob).unwrap_err(), Shed::AtCapacity);
+    drop(slots);
+    let more = limiter.suspended(&bob, 1);
+    let _slots: Vec<Slot> = (0..2).map(|_| limiter.acquire(&alice).unwrap()).collect();
+    assert_eq!(limiter.acquire(&alice).unwrap_err(), Shed::Memory);
+    drop((other, more));
+    limiter.acquire(&alice).unwrap();
+}
+
+#[test]
+fn what_one_callers_sessions_hold_takes_that_callers_places_and_nobody_elses() {
+    let limiter = of_100_bytes(8, 2, None);
+    let (alice, bob) = (key("alice"), key("bob"));
+    let first = limiter.suspended(&alice, 100);
+    let one = limiter.acquire(&alice).unwrap();
+    assert_eq!(limiter.acquire(&alice).unwrap_err(), Shed::PerKeyMemory);
+    drop(one);
+    let second = limiter.suspended(&alice, 100);
+    assert_eq!(limiter.acquire(&alice).unwrap_err(), Shed::PerKeyMemory);
+    let _two = [limiter.acquire(&bob).unwrap(), limiter.acquire(&bob).unwrap()];
+    assert_eq!(limiter.acquire(&bob).unwrap_err(), Shed::PerKey);
+    // Each of alice's sessions can run again, one after the other.
+    drop(limiter.hold(&alice, second.bytes()).unwrap());
+    drop(second);
+    let _again = limiter.hold(&alice, first.bytes()).unwrap();
+}
+
+#[test]
+fn a_session_holds_a_slot_and_its_memory_is_not_lost_when_its_caller_runs_nothing_else() {
+    let limiter = of_100_bytes(2, 1, None);
+    let alice = key("alice");
+    let slot = limiter.acquire(&alice).unwrap();
+    let held = limiter.suspended(&alice, 100);
+    drop(slot);
+    assert_eq!(limiter.in_flight(), 0);
+    assert_eq!(limiter.acquire(&alice).unwrap_err(), Shed::PerKeyMemory);
+    drop(held);
+    limiter.acquire(&alice).unwrap();
+}
+
+proptest! {
+    /// Whoever only ever starts when let in, and whose sessions hold at most what a run is counted as, holds less than a run
+    /// more than its slots' runs; and so do all callers together.
+    #[test]
+    fn no_caller_holds_more_than_its_places_and_a_part(
+        max in 1_u32..6,
+        cap in 0_u32..4,
+        steps in proptest::collection::vec((0..4_u8, 0..3_usize, any::<prop::sample::Index>(), 0_u64..=100), 1..200),
+    ) {
+        let limiter = of_100_bytes(max, cap, None);
+        let keys = [key("a"), key("b"), key("c")];
+        let mut running: Vec<(usize, Slot)> = Vec::new();
+        let mut suspended: Vec<(usize, SuspendedMemory)> = Vec::new();
+        for (step, caller, index, bytes) in steps {
+            match step {
+                0 => running.extend(limiter.acquire(&keys[caller]).map(|slot| (caller, slot))),
+                1 if !running.is_empty() => {
+                    let (caller, slot) = running.swap_remove(index.index(running.len()));
+                    suspended.push((caller, limiter.suspended(&keys[caller], bytes)));
+                    drop(slot);
+                }
+                2 if !suspended.is_empty() => {
+                    let at = index.index(suspended.len());
+                    let (caller, held) = (suspended[at].0, suspended[at].1.bytes());
+                    if let Ok(slot) = limiter.hold(&keys[caller], held) {
+                        suspended.swap_remove(at);
+                        running.push((caller, slot));
+                    }
+                }
+                3 if !suspended.is_empty() => {
+                    suspended.swap_remove(index.index(suspended.len()));
+                }
+                _ => {}
+            }
+            let held = |of: Option<usize>| -> u64 {
+                let of_caller = |caller: usize| of.is_none_or(|one| one == caller);
+                let slots = running.iter().filter(|(caller, _)| of_caller(*caller)).count() as u64;
+                let bytes: u64 = suspended.iter().filter(|(caller, _)| of_caller(*caller)).map(|(_, held)| held.bytes()).sum();
+                slots * 100 + bytes
+            };
+            prop_assert!(held(None) < u64::from(max) * 100 + 100);
+            for caller in 0..3 {
+                prop_assert!(cap == 0 || held(Some(caller)) < u64::from(cap) * 100 + 100);
+            }
+        }
+        drop((running, suspended));
+        prop_assert_eq!(limiter.0.state.lock().all, Usage::default());
+        prop_assert!(limiter.0.state.lock().per_key.is_empty());
+    }
 }

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use plimsoll_core::{Permit, SessionEnd, SessionEnded, SessionEvidence, SessionTerms, SoftwareRule};
+use plimsoll_grants::caps::RouteCaps;
 use plimsoll_record::Fingerprint;
 use plimsoll_sandbox::{ProviderFault, SESSION_BOUND, Sandbox, Session, Suspended};
 use tokio::sync::{Notify, oneshot, watch};
@@ -33,9 +34,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::corridor::Books;
-use crate::limiter::{Kept, Limiter};
+use crate::limiter::{Limiter, SuspendedMemory};
 use crate::log::Log;
 use crate::metrics::{Metrics, SessionReadings};
+use settings::millis;
 use table::{Caps, Effect, Table, TearDown, Ticket, Turn, Use, Woken, ended};
 
 /// First and longest pause between two attempts to remove a sandbox that would not go.
@@ -43,6 +45,9 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 /// Two looks at what is due are at least this far apart.
 const TICK: Duration = Duration::from_millis(20);
+
+/// Two looks are at most this far apart.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Keeps the sessions of one daemon. Clones share them.
 #[derive(Clone)]
@@ -65,6 +70,16 @@ struct Inner {
 struct State {
     table: Table<Facts, Arc<Sandboxed>>,
     waiters: HashMap<Ticket, oneshot::Sender<Result<TurnGuard, SessionEnded>>>,
+    /// When the ticker looks next.
+    next_look: Duration,
+}
+
+impl State {
+    /// Whether something is due before the ticker looks next, by more than it waits at least.
+    fn due_sooner(&self) -> bool {
+        let next = self.table.next_look();
+        next.is_some_and(|due| due.saturating_add(TICK) < self.next_look)
+    }
 }
 
 /// What is known of a session for as long as it is remembered.
@@ -73,6 +88,8 @@ struct Facts {
     caller: Arc<str>,
     rule: SoftwareRule,
     evidence: SessionEvidence,
+    /// How often its granted calls have called the routes their grants cap: one count for all of them.
+    caps: Arc<RouteCaps>,
     /// Fires when the session has ended, whatever it is doing.
     cut: CancellationToken,
     removal: watch::Sender<Removal>,
@@ -98,6 +115,7 @@ enum Removed {
 
 /// A kept sandbox with what it holds of the daemon.
 struct Sandboxed {
+    caller: Arc<str>,
     session: Arc<dyn Session>,
     held: Mutex<Held>,
 }
@@ -106,16 +124,7 @@ struct Sandboxed {
 enum Held {
     Slot(Permit),
     /// Charged for as long as this lives.
-    Memory(Kept),
-}
-
-impl Sandboxed {
-    fn slot(&self) -> Option<Permit> {
-        match &*self.held.lock() {
-            Held::Slot(permit) => Some(permit.clone()),
-            Held::Memory(_) => None,
-        }
-    }
+    Memory(SuspendedMemory),
 }
 
 /// A turn, given back when this is dropped: unused unless somebody says otherwise.
@@ -148,6 +157,7 @@ impl Keeper {
             state: Mutex::new(State {
                 table: Table::new(caps),
                 waiters: HashMap::new(),
+                next_look: Duration::ZERO,
             }),
             sooner: Notify::new(),
             less: Notify::new(),
@@ -302,7 +312,6 @@ impl Keeper {
             .send();
         facts.removal.send_replace(Removal::Gone);
         self.0.less.notify_waiters();
-        self.0.sooner.notify_one();
     }
 
     /// Idle for long enough: the sandbox is stopped, and what it no longer holds is given back.
@@ -318,14 +327,18 @@ impl Keeper {
             Ok(Ok(suspended)) => {
                 let holds_memory = matches!(suspended, Suspended::HoldsMemory);
                 if let Suspended::Holds(bytes) = suspended {
-                    *sandbox.held.lock() = Held::Memory(self.0.limiter.keep(bytes));
+                    *sandbox.held.lock() = Held::Memory(self.0.limiter.suspended(&sandbox.caller, bytes));
                 }
-                guard.with(|table, turn| table.set_suspended(turn, true, now));
+                let idle = guard.with(|table, turn| {
+                    table.set_suspended(turn, true, now);
+                    table.idle_for(turn, now)
+                });
                 self.0
                     .books
                     .log
                     .info("session suspended")
                     .text("session", session.as_str())
+                    .uint("idle_ms", millis(idle.unwrap_or_default()))
                     .bool("holds_memory", holds_memory)
                     .send();
                 return;
@@ -354,7 +367,7 @@ impl Keeper {
             .ended()
             .unwrap_or_else(|| ended(SessionEnd::Unclaimed, "nobody named it within its first idle period"));
         drop(sandbox);
-        if let Some(down) = guard.close(end) {
+        if let Some(down) = guard.close_unclaimed(end) {
             self.remove_or_reopen(down).await;
         }
     }
@@ -377,7 +390,7 @@ impl Keeper {
         match reopened {
             Ok(effects) => {
                 self.apply(effects);
-                self.0.sooner.notify_one();
+                self.look_sooner();
                 Removed::Reopened
             }
             Err(down) => {
@@ -392,11 +405,17 @@ impl Keeper {
         }
     }
 
+    /// Wakes the ticker where it would look too late.
+    fn look_sooner(&self) {
+        if self.0.state.lock().due_sooner() {
+            self.0.sooner.notify_one();
+        }
+    }
+
     /// Starts looking for what is due, once; ends with the last handle of the keeper.
     fn tick(&self) {
         if self.0.ticking.swap(true, Ordering::AcqRel) {
-            self.0.sooner.notify_one();
-            return;
+            return self.look_sooner();
         }
         let keeper = Arc::downgrade(&self.0);
         tokio::spawn(ticker(keeper));
@@ -408,19 +427,22 @@ async fn ticker(keeper: Weak<Inner>) {
         let Some(inner) = keeper.upgrade() else { return };
         let keeper_now = Keeper(inner);
         let now = keeper_now.now();
-        let (effects, due) = {
+        let (effects, pause) = {
             let mut state = keeper_now.0.state.lock();
-            (state.table.tick(now), state.table.next_due())
+            let effects = state.table.tick(now);
+            let due = state.table.next_look();
+            let pause = due
+                .map_or(LONGEST_PAUSE, |due| due.saturating_sub(now))
+                .clamp(TICK, LONGEST_PAUSE);
+            state.next_look = now.saturating_add(pause);
+            (effects, pause)
         };
         keeper_now.apply(effects);
-        let pause = due
-            .map_or(Duration::from_secs(60), |due| due.saturating_sub(now))
-            .max(TICK);
-        // Only the wait itself holds the keeper, so that the last handle elsewhere is noticed within a minute.
+        // Only the wait itself holds the keeper, so that the last handle elsewhere is noticed when it is over.
         let inner = Arc::clone(&keeper_now.0);
         drop(keeper_now);
         tokio::select! {
-            () = tokio::time::sleep(pause.min(Duration::from_secs(60))) => {}
+            () = tokio::time::sleep(pause) => {}
             () = inner.sooner.notified() => {}
         }
     }
@@ -493,15 +515,29 @@ impl TurnGuard {
         self.keeper.apply(effects);
         down
     }
+
+    /// The same, unless somebody has named the session meanwhile.
+    fn close_unclaimed(&mut self, end: SessionEnded) -> Option<TearDown<Arc<Sandboxed>>> {
+        let turn = self.turn.take()?;
+        let now = self.keeper.now();
+        let (down, effects) = self.keeper.0.state.lock().table.close_unclaimed(turn, end, now);
+        self.keeper.apply(effects);
+        down
+    }
 }
 
 impl Drop for TurnGuard {
     fn drop(&mut self) {
         if let Some(turn) = self.turn.take() {
             let now = self.keeper.now();
-            let effects = self.keeper.0.state.lock().table.release(turn, self.used, now);
+            let (effects, sooner) = {
+                let mut state = self.keeper.0.state.lock();
+                (state.table.release(turn, self.used, now), state.due_sooner())
+            };
             self.keeper.apply(effects);
-            self.keeper.0.sooner.notify_one();
+            if sooner {
+                self.keeper.0.sooner.notify_one();
+            }
         }
     }
 }

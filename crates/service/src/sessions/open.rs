@@ -10,7 +10,7 @@ use plimsoll_core::{
 };
 use plimsoll_record::Fingerprint;
 use plimsoll_sandbox::{OpenContext, Received, SESSION_BOUND, Session};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::settings::millis;
@@ -19,9 +19,7 @@ use super::{Facts, Held, Keeper, Removal, Removed, Sandboxed};
 use crate::corridor::wanted;
 use crate::handler::CallContext;
 use crate::limiter::Shed;
-
-/// Random bytes of a session id.
-const ID_BYTES: usize = 16;
+use crate::random;
 
 /// A place in the table, given up when this is dropped.
 struct Reserved {
@@ -29,16 +27,66 @@ struct Reserved {
     place: Option<Place>,
 }
 
+/// Ends a session nobody can name, because its caller went away before it had the id; unless that is told first.
+struct Unheard {
+    keeper: Keeper,
+    session: Option<Fingerprint>,
+}
+
+impl Unheard {
+    fn heard(mut self) {
+        self.session = None;
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            let end = ended(
+                SessionEnd::Unclaimed,
+                "its caller went away before it had the session's id",
+            );
+            self.keeper.end(&session, end);
+        }
+    }
+}
+
+/// The answer to an open on its way to the caller.
+type Answered = Result<(OpenedSession, Unheard), RunError>;
+
 impl Keeper {
-    /// Opens a session for a caller whose request the evidence satisfies. Dropping the future gives the open up.
+    /// Opens a session for a caller whose request the evidence satisfies. Dropping the future gives the open up, also one
+    /// that has just succeeded.
     pub(crate) async fn open(&self, context: CallContext, open: AuthorizedOpen) -> Result<OpenedSession, RunError> {
         let hung_up = context.cancelled.clone().drop_guard();
-        let answer = tokio::spawn(self.clone().open_to_end(context, open)).await;
+        let caller = Arc::clone(context.principal.key());
+        let (tell, told) = oneshot::channel();
+        tokio::spawn(self.clone().open_to_end(context, open, tell));
+        let answer = told.await.unwrap_or_else(|_| {
+            let panicked = RunError::from(Fault::internal("opening a session panicked"));
+            self.tell_failed(&caller, &panicked);
+            Err(panicked)
+        });
         hung_up.disarm();
-        answer.unwrap_or_else(|_| Err(Fault::internal("opening a session panicked").into()))
+        answer.map(|(opened, unheard)| {
+            unheard.heard();
+            opened
+        })
     }
 
-    async fn open_to_end(self, context: CallContext, open: AuthorizedOpen) -> Result<OpenedSession, RunError> {
+    async fn open_to_end(self, context: CallContext, open: AuthorizedOpen, tell: oneshot::Sender<Answered>) {
+        let answer = self.open_and_tell(context, open).await.map(|opened| {
+            let unheard = Unheard {
+                keeper: self.clone(),
+                session: Some(Fingerprint::of(opened.session_id.reveal())),
+            };
+            (opened, unheard)
+        });
+        // A caller who has gone drops the answer, and the session with it.
+        drop(tell.send(answer));
+    }
+
+    async fn open_and_tell(&self, context: CallContext, open: AuthorizedOpen) -> Result<OpenedSession, RunError> {
         wanted(&context)?;
         let caller = Arc::clone(context.principal.key());
         let mut reserved = self.reserve(&caller, &open.request().owner)?;
@@ -62,22 +110,24 @@ impl Keeper {
                         "duration_ms",
                         usize::try_from(began.elapsed().as_millis()).unwrap_or(usize::MAX),
                     );
-                if languages.is_empty() {
-                    line.send();
-                } else {
-                    line.text("languages", &languages.join(",")).send();
+                match languages {
+                    Some(hinted) => line.text("languages", hinted).send(),
+                    None => line.send(),
                 }
             }
-            Err(error) => self
-                .0
-                .books
-                .log
-                .warn("session open failed")
-                .text("caller", &caller)
-                .text("error", &error.to_string())
-                .send(),
+            Err(error) => self.tell_failed(&caller, error),
         }
         opened.map(|(opened, ..)| opened)
+    }
+
+    fn tell_failed(&self, caller: &str, error: &RunError) {
+        self.0
+            .books
+            .log
+            .warn("session open failed")
+            .text("caller", caller)
+            .text("error", &error.to_string())
+            .send();
     }
 
     async fn open_admitted(
@@ -86,18 +136,19 @@ impl Keeper {
         open: AuthorizedOpen,
         slot: Permit,
         reserved: &mut Reserved,
-    ) -> Result<(OpenedSession, Duration, Vec<String>), RunError> {
+    ) -> Result<(OpenedSession, Duration, Option<String>), RunError> {
         self.replace(reserved).await?;
-        let hinted = open.request().languages.clone();
         let lifetime = self.0.settings.lifetime_of(open.request().lifetime_ms);
         let idle = self.0.settings.idle_of(open.request().idle_timeout_ms);
         let open = open.admit(lifetime, slot.clone());
+        // What of the hint counts: the stated languages, each once.
+        let hinted = (!open.request().languages.is_empty()).then(|| open.languages().join(","));
         let session = self.open_sandbox(context, &open).await?;
         if let Err(refusal) = wanted(context).and_then(|()| open.recheck(session.evidence())) {
             discard(&session).await;
             return Err(refusal.into());
         }
-        let Some(id) = new_id() else {
+        let Some(id) = random::hex::<16>().map(SessionId::new) else {
             discard(&session).await;
             return Err(Fault::internal("no session id could be made: the system gives no random bytes").into());
         };
@@ -117,6 +168,7 @@ impl Keeper {
             caller: Arc::clone(context.principal.key()),
             rule: open.rule().clone(),
             evidence: stated.clone(),
+            caps: Arc::default(),
             cut: cut.clone(),
             removal: watch::Sender::new(Removal::Pending),
         };
@@ -124,6 +176,7 @@ impl Keeper {
             session: fingerprint.clone(),
             facts: Arc::new(facts),
             sandbox: Arc::new(Sandboxed {
+                caller: Arc::clone(context.principal.key()),
                 session: Arc::clone(&session),
                 held: Mutex::new(Held::Slot(slot)),
             }),
@@ -186,13 +239,14 @@ impl Keeper {
 
     /// A slot and a token, or a token and the slot of the first session that is replaced.
     fn admit_open(&self, caller: &Arc<str>, reserved: &Reserved) -> Result<Permit, Refusal> {
-        let taken_over = reserved.first_replaced().and_then(|sandbox| sandbox.slot());
         let limiter = &self.0.limiter;
-        match taken_over {
-            Some(slot) => limiter.charge(caller).map(|()| slot),
+        let replaced = reserved.first_replaced();
+        let admitted = match replaced.as_ref().map(|sandbox| sandbox.held.lock()).as_deref() {
+            Some(Held::Slot(slot)) => limiter.charge(caller).map(|()| slot.clone()),
+            Some(Held::Memory(memory)) => limiter.acquire_freeing(caller, memory.bytes()).map(Permit::new),
             None => limiter.acquire(caller).map(Permit::new),
-        }
-        .map_err(|shed| self.shed(shed))
+        };
+        admitted.map_err(|shed| self.shed(shed))
     }
 
     pub(super) fn shed(&self, shed: Shed) -> Refusal {
@@ -282,19 +336,6 @@ fn given_up(code: Code) -> Refusal {
         Reason::Capacity,
         "the caller went away, or its deadline passed, before the session was open; nothing was kept",
     )
-}
-
-fn new_id() -> Option<SessionId> {
-    use std::fmt::Write as _;
-
-    let mut bytes = [0u8; ID_BYTES];
-    getrandom::fill(&mut bytes).ok()?;
-    let mut text = String::with_capacity(2 * ID_BYTES);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    Some(SessionId::new(text))
 }
 
 /// The refusal of whoever names a session that is not there, or not its own; the two cannot be told apart.

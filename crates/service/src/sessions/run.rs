@@ -92,6 +92,18 @@ impl Keeper {
                 return;
             }
         };
+        if let Err(refusal) = self.wake(&ready).await {
+            let settled = TurnSettled {
+                elapsed: context.received.elapsed(),
+                answer: Err(refusal.clone().into()),
+                record: None,
+                trace: None,
+                findings: Vec::new(),
+            };
+            self.tell(&ready.session, &ready.facts, &ready.call, &settled);
+            drop(tell.send(Err(RunError::from(refusal).into())));
+            return;
+        }
         let Ready {
             session,
             facts,
@@ -102,7 +114,7 @@ impl Keeper {
         let surroundings = DispatchContext {
             deadline: context.deadline.unwrap_or_else(|| context.received.instant() + FAR),
             cancelled: context.cancelled.clone(),
-            broker: self.0.books.egress(call.call()),
+            broker: self.0.books.egress(call.call(), Some(Arc::clone(&facts.caps))),
         };
         let settle = |end: TurnEnded| {
             let answer = self.settle(&session, &facts, &call, &sandbox, &turn, end);
@@ -158,10 +170,6 @@ impl Keeper {
         }
         let turn = Arc::new(Mutex::new(guard));
         let permit = self.admit_call(&facts, &sandbox)?;
-        if turn.lock().with(|table, turn| table.is_suspended(turn)) == Some(true) {
-            self.resume(&session, &sandbox, &turn).await?;
-        }
-        *sandbox.held.lock() = Held::Slot(permit.clone());
         let call = call.take(plimsoll_core::Turn::new(Arc::clone(&turn))).admit(permit);
         Ok(Ready {
             session,
@@ -175,15 +183,28 @@ impl Keeper {
     /// A slot if the session holds none, then a token. A failure leaves everything as it was.
     fn admit_call(&self, facts: &Facts, sandbox: &Sandboxed) -> Result<Permit, Refusal> {
         let limiter = &self.0.limiter;
-        let permit = match &*sandbox.held.lock() {
+        let mut held = sandbox.held.lock();
+        let permit = match &*held {
             Held::Slot(permit) => permit.clone(),
-            Held::Memory(kept) => {
-                let slot = limiter.hold(&facts.caller, kept.bytes());
+            Held::Memory(memory) => {
+                let slot = limiter.hold(&facts.caller, memory.bytes());
                 Permit::new(slot.map_err(|shed| self.shed(shed))?)
             }
         };
         limiter.charge(&facts.caller).map_err(|shed| self.shed(shed))?;
+        *held = Held::Slot(permit.clone());
         Ok(permit)
+    }
+
+    /// The sandbox of an admitted call runs, and its session has not ended: the last look before the call is handed over.
+    async fn wake(&self, ready: &Ready) -> Result<(), Refusal> {
+        let Ready {
+            session, sandbox, turn, ..
+        } = ready;
+        if turn.lock().with(|table, turn| table.is_suspended(turn)) == Some(true) {
+            self.resume(session, sandbox, turn).await?;
+        }
+        turn.lock().open().map(drop).map_err(Refusal::session_ended)
     }
 
     async fn resume(
@@ -204,7 +225,9 @@ impl Keeper {
             .ended()
             .unwrap_or_else(|| ended(SessionEnd::BoundaryFailed, "it could not be resumed"));
         self.end(session, end.clone());
-        Err(Refusal::session_ended(end))
+        // It may have ended before, by something else.
+        let first = self.0.state.lock().table.ended(session);
+        Err(Refusal::session_ended(first.unwrap_or(end)))
     }
 
     /// The turn, at once or after the one call that has it.

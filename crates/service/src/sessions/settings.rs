@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
 use plimsoll_core::{Evidence, SessionTerms};
+use plimsoll_sandbox::Sandbox;
 
 const COUNT: Kind = Kind::Int {
     min: 0,
@@ -20,7 +21,9 @@ const MAX: Var = Var::new(
     COUNT,
     "0",
     "Sessions kept at once, suspended ones included; 0 turns sessions off. A session that runs takes one of \
-     SANDBOX_MAX_CONCURRENT, and gives it back while it is suspended if the provider then frees its memory.",
+     SANDBOX_MAX_CONCURRENT, and gives it back while it is suspended if the provider then frees its memory. What it holds \
+     all the same is counted: each SANDBOX_MEMORY_MB of it (256 when that is unset) takes the place of a run, of all \
+     together and of its caller.",
 );
 
 const MAX_PER_CALLER: Var = Var::new(
@@ -72,8 +75,16 @@ const DISK_MB: Var = Var::new(
      in wasm sessions files count as memory.",
 );
 
+const POOL: Var = Var::new(
+    "SANDBOX_SESSION_POOL",
+    COUNT,
+    "0",
+    "Session sandboxes kept ready for the next opens, each counted as the memory of a run. At most SANDBOX_MAX_SESSIONS, and \
+     only with a provider that has a session pool.",
+);
+
 /// The variables read here.
-pub const VARS: &[Var] = &[MAX, MAX_PER_CALLER, MAX_PER_OWNER, LIFETIME, IDLE, DISK_MB];
+pub const VARS: &[Var] = &[MAX, MAX_PER_CALLER, MAX_PER_OWNER, LIFETIME, IDLE, DISK_MB, POOL];
 
 /// On which terms sessions are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,17 +101,31 @@ pub struct Settings {
     pub idle: Duration,
     /// What a session may write, in bytes; 0 = no bound. `None` when the operator set none.
     disk_bytes: Option<u64>,
+    /// Session sandboxes kept ready; 0 unless sessions are on.
+    pub pool: u32,
 }
 
 impl Settings {
     /// Reads the settings; they are looked at even while sessions are off.
     ///
     /// # Errors
-    /// The first value that cannot be used.
+    /// The first value that cannot be used, by itself or with the others.
     pub fn read(lookup: &dyn Lookup) -> Result<Self, SettingError> {
         let disk_mb = DISK_MB.int(lookup)?;
+        let (max, pool) = (count(&MAX, lookup)?, count(&POOL, lookup)?);
+        if pool > max {
+            return Err(match max {
+                0 => POOL.unusable(pool, "sessions are off", "set SANDBOX_MAX_SESSIONS, or unset it"),
+                _ => POOL.unusable(
+                    pool,
+                    format!("above SANDBOX_MAX_SESSIONS, which is {max}"),
+                    format!("set it to at most {max}, or raise SANDBOX_MAX_SESSIONS"),
+                ),
+            });
+        }
         Ok(Self {
-            max: count(&MAX, lookup)?,
+            max,
+            pool,
             max_per_caller: count(&MAX_PER_CALLER, lookup)?,
             max_per_owner: count(&MAX_PER_OWNER, lookup)?,
             lifetime: LIFETIME.duration(lookup)?.unwrap_or(Duration::from_secs(1800)),
@@ -117,26 +142,51 @@ impl Settings {
     /// Whether the provider can keep such sessions.
     ///
     /// # Errors
-    /// Sessions are on and it keeps none, or a disk bound is set that it cannot enforce.
-    pub fn check(&self, evidence: &Evidence) -> Result<(), SettingError> {
+    /// Everything it cannot do of what is asked: sessions at all, or else a disk bound and a pool.
+    pub fn check(&self, sandbox: &dyn Sandbox) -> Result<(), Vec<SettingError>> {
         if !self.on() {
             return Ok(());
         }
-        let Some(support) = &evidence.sessions else {
-            return Err(MAX.unusable(
+        let evidence = sandbox.evidence();
+        let (Some(support), Some(sessions)) = (&evidence.sessions, sandbox.sessions()) else {
+            return Err(vec![MAX.unusable(
                 self.max,
                 format!("provider {} keeps no sessions", evidence.provider),
                 "unset it, or choose a provider that keeps sessions",
-            ));
+            )]);
         };
-        match self.disk_bytes {
-            Some(bytes) if bytes > 0 && !support.disk_bound => Err(DISK_MB.unusable(
+        let mut problems = Vec::new();
+        if let Some(bytes) = self.disk_bytes.filter(|bytes| *bytes > 0 && !support.disk_bound) {
+            problems.push(DISK_MB.unusable(
                 bytes >> 20,
                 format!("provider {} cannot bound what a session writes", evidence.provider),
                 "set it to 0 or unset it",
-            )),
-            _ => Ok(()),
+            ));
         }
+        if self.pool > 0 && sessions.pool().is_none() {
+            problems.push(POOL.unusable(
+                self.pool,
+                format!("provider {} keeps no session sandboxes ready", evidence.provider),
+                "set it to 0 or unset it",
+            ));
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    /// What an operator should know of sessions that keep their slots while they are suspended; `None` where they do not, or
+    /// leave a slot for runs.
+    pub fn warning(&self, sandbox: &dyn Sandbox, max_concurrent: u32) -> Option<String> {
+        let keeps_slot = sandbox
+            .sessions()
+            .is_some_and(|sessions| sessions.suspended_keeps_slot());
+        (keeps_slot && self.max >= max_concurrent).then(|| {
+            format!(
+                "SANDBOX_MAX_SESSIONS={} can take all {max_concurrent} runs this daemon does at once: on provider {} a suspended \
+                 session keeps its slot",
+                self.max,
+                sandbox.evidence().provider
+            )
+        })
     }
 
     /// The bound on what a session writes, in bytes, as far as the provider can enforce one; 0 = none.
@@ -193,9 +243,84 @@ mod tests {
     use std::collections::BTreeMap;
     use std::ffi::OsString;
 
-    use plimsoll_core::SessionSupport;
+    use std::sync::Arc;
+
+    use plimsoll_core::{AdmittedOpen, Outcome, RunError, SessionSupport};
+    use plimsoll_sandbox::{
+        AdmittedCall, BoxFuture, Disabled, OpenContext, ProviderFault, RunContext, Session, SessionPool, Sessions,
+    };
 
     use super::*;
+
+    /// A provider that keeps sessions and is never asked for one.
+    #[derive(Clone, Copy, Default)]
+    struct Keeping {
+        disk_bound: bool,
+        pool: bool,
+        keeps_slot: bool,
+    }
+
+    impl Sandbox for Keeping {
+        fn evidence(&self) -> Arc<Evidence> {
+            Arc::new(keeping(self.disk_bound))
+        }
+
+        fn preflight(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn smoke_test(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn time_limit(&self, _: &AdmittedCall) -> Duration {
+            SECOND
+        }
+
+        fn run<'a>(&'a self, _: &'a AdmittedCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn sessions(&self) -> Option<&dyn Sessions> {
+            Some(self)
+        }
+    }
+
+    impl Sessions for Keeping {
+        fn open<'a>(
+            &'a self,
+            _: &'a AdmittedOpen,
+            _: OpenContext,
+        ) -> BoxFuture<'a, Result<Arc<dyn Session>, RunError>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn smoke_test(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn suspended_keeps_slot(&self) -> bool {
+            self.keeps_slot
+        }
+
+        fn pool(&self) -> Option<&dyn SessionPool> {
+            self.pool.then_some(self as &dyn SessionPool)
+        }
+    }
+
+    impl SessionPool for Keeping {
+        fn start(&self, _: u32, _: Duration) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    /// What is wrong with these settings on this provider.
+    fn problems(values: &[(&str, &str)], sandbox: &dyn Sandbox) -> Vec<String> {
+        match read(values).unwrap().check(sandbox) {
+            Ok(()) => Vec::new(),
+            Err(problems) => problems.iter().map(ToString::to_string).collect(),
+        }
+    }
 
     fn read(values: &[(&str, &str)]) -> Result<Settings, String> {
         let lookup: BTreeMap<OsString, OsString> =
@@ -240,6 +365,8 @@ mod tests {
             ("SANDBOX_SESSION_DISK_MB", "-5"),
             ("SANDBOX_MAX_SESSIONS", "-1"),
             ("SANDBOX_MAX_SESSIONS_PER_OWNER", "two"),
+            ("SANDBOX_SESSION_POOL", "two"),
+            ("SANDBOX_SESSION_POOL", "-1"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
             assert!(error.starts_with(&format!("{name}={value:?}")), "{error}");
@@ -249,24 +376,74 @@ mod tests {
 
     #[test]
     fn sessions_on_a_provider_that_keeps_none_stop_the_start() {
-        let on = read(&[("SANDBOX_MAX_SESSIONS", "1")]).unwrap();
-        let error = on.check(&Evidence::disabled()).unwrap_err().to_string();
+        let found = problems(&[("SANDBOX_MAX_SESSIONS", "1")], &Disabled);
+        assert_eq!(found.len(), 1, "{found:?}");
         assert!(
-            error.contains("SANDBOX_MAX_SESSIONS") && error.contains("disabled keeps no sessions"),
-            "{error}"
+            found[0].contains("SANDBOX_MAX_SESSIONS") && found[0].contains("disabled keeps no sessions"),
+            "{found:?}"
         );
-        assert_eq!(on.check(&keeping(false)), Ok(()));
-        assert_eq!(read(&[]).unwrap().check(&Evidence::disabled()), Ok(()));
+        assert!(problems(&[("SANDBOX_MAX_SESSIONS", "1")], &Keeping::default()).is_empty());
+        assert!(problems(&[], &Disabled).is_empty());
     }
 
     #[test]
-    fn a_disk_bound_nobody_enforces_is_not_accepted() {
-        let bound = read(&[("SANDBOX_MAX_SESSIONS", "1"), ("SANDBOX_SESSION_DISK_MB", "64")]).unwrap();
-        let error = bound.check(&keeping(false)).unwrap_err().to_string();
-        assert!(error.contains("SANDBOX_SESSION_DISK_MB"), "{error}");
-        assert_eq!(bound.check(&keeping(true)), Ok(()));
-        let unbound = read(&[("SANDBOX_MAX_SESSIONS", "1"), ("SANDBOX_SESSION_DISK_MB", "0")]).unwrap();
-        assert_eq!(unbound.check(&keeping(false)), Ok(()));
+    fn what_the_provider_cannot_do_for_its_sessions_is_told_at_once() {
+        let asked = [
+            ("SANDBOX_MAX_SESSIONS", "4"),
+            ("SANDBOX_SESSION_DISK_MB", "64"),
+            ("SANDBOX_SESSION_POOL", "2"),
+        ];
+        let found = problems(&asked, &Keeping::default());
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("SANDBOX_SESSION_DISK_MB=\"64\""), "{found:?}");
+        assert!(found[1].contains("SANDBOX_SESSION_POOL=\"2\""), "{found:?}");
+        let able = Keeping {
+            disk_bound: true,
+            pool: true,
+            ..Keeping::default()
+        };
+        assert!(problems(&asked, &able).is_empty());
+        let nothing = [
+            ("SANDBOX_MAX_SESSIONS", "1"),
+            ("SANDBOX_SESSION_DISK_MB", "0"),
+            ("SANDBOX_SESSION_POOL", "0"),
+        ];
+        assert!(problems(&nothing, &Keeping::default()).is_empty());
+    }
+
+    #[test]
+    fn a_pool_needs_sessions_and_at_least_as_many() {
+        for (values, words) in [
+            (&[("SANDBOX_SESSION_POOL", "1")][..], "sessions are off"),
+            (
+                &[("SANDBOX_SESSION_POOL", "5"), ("SANDBOX_MAX_SESSIONS", "4")],
+                "above SANDBOX_MAX_SESSIONS, which is 4",
+            ),
+        ] {
+            let error = read(values).unwrap_err();
+            assert!(
+                error.contains("SANDBOX_SESSION_POOL") && error.contains(words),
+                "{error}"
+            );
+        }
+        let settings = read(&[("SANDBOX_SESSION_POOL", "4"), ("SANDBOX_MAX_SESSIONS", "4")]).unwrap();
+        assert_eq!(settings.pool, 4);
+    }
+
+    #[test]
+    fn sessions_that_can_take_every_slot_for_good_are_warned_of() {
+        let settings = read(&[("SANDBOX_MAX_SESSIONS", "8")]).unwrap();
+        let freezing = Keeping {
+            keeps_slot: true,
+            ..Keeping::default()
+        };
+        let warning = settings.warning(&freezing, 8).unwrap();
+        assert!(
+            warning.contains("SANDBOX_MAX_SESSIONS=8") && warning.contains("scripted"),
+            "{warning}"
+        );
+        assert_eq!(settings.warning(&freezing, 9), None);
+        assert_eq!(settings.warning(&Keeping::default(), 8), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@
 
 mod ends;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,9 @@ use plimsoll_record::{Chain, ChainBreak, Fingerprint, RunRecord};
 
 /// How long the end of a session is remembered for whoever closes it.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// How many ended sessions of one caller are remembered; the oldest is forgotten first. Each takes about 1 KiB.
+const REMEMBERED_OF_ONE_CALLER: usize = 1024;
 
 /// How long a session nobody has named yet is kept when it would never be suspended.
 pub(crate) const UNCLAIMED: Duration = Duration::from_secs(300);
@@ -158,7 +161,15 @@ pub(crate) struct Table<F, S> {
     draining: bool,
     opening: HashMap<u64, Whose>,
     sessions: HashMap<Fingerprint, Entry<F, S>>,
+    /// When which session is looked at next: never later than it is due, and earlier where that was put off since. A call
+    /// therefore changes nothing here.
+    agenda: BTreeMap<Look, Fingerprint>,
+    /// The ended sessions of each caller, oldest first.
+    remembered: HashMap<Arc<str>, VecDeque<Fingerprint>>,
 }
+
+/// A moment, and a number that tells two of one moment apart.
+type Look = (Duration, u64);
 
 /// Who opened a session, and for which of its end users.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,8 +183,11 @@ struct Entry<F, S> {
     whose: Whose,
     facts: Arc<F>,
     stage: Stage<S>,
-    holder: Option<Holder>,
+    /// The number of the turn that is out.
+    holder: Option<u64>,
     waiter: Option<Ticket>,
+    /// The place it is to make room for. It has given its own to that open for as long as the open is under way.
+    makes_room_for: Option<u64>,
     claimed: bool,
     suspended: bool,
     chain: Chain,
@@ -182,13 +196,8 @@ struct Entry<F, S> {
     /// When it is next looked at for idleness; never while suspended.
     idle_at: Option<Duration>,
     expires: Duration,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Holder {
-    number: u64,
-    /// Held for an open that will replace the session.
-    replaced: bool,
+    /// Where it stands on the agenda.
+    look: Option<Look>,
 }
 
 #[derive(Debug)]
@@ -232,6 +241,8 @@ impl<F, S> Table<F, S> {
             draining: false,
             opening: HashMap::new(),
             sessions: HashMap::new(),
+            agenda: BTreeMap::new(),
+            remembered: HashMap::new(),
         }
     }
 
@@ -254,9 +265,14 @@ impl<F, S> Table<F, S> {
         if victims.is_empty() {
             self.room(&whose)?;
         }
-        let victims = victims.into_iter().filter_map(|one| self.hold(&one, true)).collect();
         let number = self.number();
         self.opening.insert(number, whose);
+        for victim in &victims {
+            if let Some(entry) = self.sessions.get_mut(victim) {
+                entry.makes_room_for = Some(number);
+            }
+        }
+        let victims = victims.into_iter().filter_map(|one| self.hold(&one)).collect();
         Ok(Place { number, victims })
     }
 
@@ -267,9 +283,9 @@ impl<F, S> Table<F, S> {
             return Ok(Vec::new());
         }
         let owned = || {
-            self.sessions.iter().filter(|(_, entry)| {
-                entry.whose == *whose && entry.stage.may_live() && !entry.holder.is_some_and(|one| one.replaced)
-            })
+            self.sessions
+                .iter()
+                .filter(|(_, entry)| entry.whose == *whose && entry.stage.may_live() && !self.gives_way(entry))
         };
         let opening = self.opening.values().filter(|one| *one == whose).count();
         let needed = (owned().count() + opening + 1).saturating_sub(cap);
@@ -285,12 +301,10 @@ impl<F, S> Table<F, S> {
     fn room(&self, whose: &Whose) -> Result<(), NoPlace> {
         // A session counts until its sandbox is gone; one that is being replaced has given its place to the open.
         let counted = |of: &dyn Fn(&Whose) -> bool| {
-            let kept = self.sessions.values().filter(|entry| {
-                !matches!(entry.stage, Stage::Ended { .. })
-                    && !entry.holder.is_some_and(|one| one.replaced)
-                    && of(&entry.whose)
+            let there = self.sessions.values().filter(|entry| {
+                !matches!(entry.stage, Stage::Ended { .. }) && !self.gives_way(entry) && of(&entry.whose)
             });
-            kept.count() + self.opening.values().filter(|one| of(one)).count()
+            there.count() + self.opening.values().filter(|one| of(one)).count()
         };
         if counted(&|_| true) >= self.caps.total as usize {
             return Err(NoPlace::Total);
@@ -300,6 +314,13 @@ impl<F, S> Table<F, S> {
             return Err(NoPlace::PerCaller);
         }
         Ok(())
+    }
+
+    /// Whether an open that is under way counts in the session's stead.
+    fn gives_way(&self, entry: &Entry<F, S>) -> bool {
+        entry
+            .makes_room_for
+            .is_some_and(|place| self.opening.contains_key(&place))
     }
 
     /// The sandbox of the first session this place will replace.
@@ -358,6 +379,7 @@ impl<F, S> Table<F, S> {
             stage: Stage::Open(new.sandbox),
             holder: None,
             waiter: None,
+            makes_room_for: None,
             claimed: false,
             suspended: false,
             chain: Chain::new(new.session.clone()),
@@ -365,8 +387,10 @@ impl<F, S> Table<F, S> {
             idle: new.idle,
             idle_at: Some(new.now.saturating_add(window)),
             expires: new.now.saturating_add(new.lifetime),
+            look: None,
         };
-        self.sessions.insert(new.session, entry);
+        self.sessions.insert(new.session.clone(), entry);
+        self.schedule(&new.session);
         Ok(given_back)
     }
 
@@ -391,7 +415,7 @@ impl<F, S> Table<F, S> {
             return Some(Asked::Ended(ended.clone()));
         }
         if entry.holder.is_none() {
-            return self.hold(session, false).map(Asked::Now);
+            return self.hold(session).map(Asked::Now);
         }
         if entry.waiter.is_some() {
             return Some(Asked::Busy);
@@ -410,10 +434,10 @@ impl<F, S> Table<F, S> {
         }
     }
 
-    fn hold(&mut self, session: &Fingerprint, replaced: bool) -> Option<Turn> {
+    fn hold(&mut self, session: &Fingerprint) -> Option<Turn> {
         let number = self.number();
         let entry = self.sessions.get_mut(session)?;
-        entry.holder = Some(Holder { number, replaced });
+        entry.holder = Some(number);
         Some(Turn {
             session: session.clone(),
             number,
@@ -422,12 +446,12 @@ impl<F, S> Table<F, S> {
 
     fn held(&self, turn: &Turn) -> Option<&Entry<F, S>> {
         let entry = self.sessions.get(&turn.session)?;
-        (entry.holder?.number == turn.number).then_some(entry)
+        (entry.holder? == turn.number).then_some(entry)
     }
 
     fn held_mut(&mut self, turn: &Turn) -> Option<&mut Entry<F, S>> {
         let entry = self.sessions.get_mut(&turn.session)?;
-        (entry.holder?.number == turn.number).then_some(entry)
+        (entry.holder? == turn.number).then_some(entry)
     }
 
     /// The sandbox, for whoever has the turn of a session that has not ended.
@@ -450,6 +474,13 @@ impl<F, S> Table<F, S> {
             entry.suspended = suspended;
             entry.idle_at = if suspended { None } else { entry.idle_from(now) };
         }
+        self.schedule(&turn.session);
+    }
+
+    /// How long ago the session was last used.
+    pub(crate) fn idle_for(&self, turn: &Turn, now: Duration) -> Duration {
+        self.held(turn)
+            .map_or(Duration::ZERO, |entry| now.saturating_sub(entry.used))
     }
 
     /// Suspending failed and the session lives: it is looked at again after another idle period.
@@ -459,6 +490,7 @@ impl<F, S> Table<F, S> {
         {
             entry.idle_at = Some(now.saturating_add(entry.window()));
         }
+        self.schedule(&turn.session);
     }
 
     /// Where the chain stands, for the record of the call that has the turn.
@@ -484,7 +516,7 @@ impl<F, S> Table<F, S> {
         if used == Use::Ran {
             entry.used = entry.used.max(now);
             if !entry.suspended {
-                entry.idle_at = entry.idle_from(now);
+                entry.idle_at = entry.idle_from(entry.used);
             }
         }
         if entry.stage.ended().is_some() {
@@ -494,20 +526,17 @@ impl<F, S> Table<F, S> {
                 .into_iter()
                 .collect();
         }
-        match entry.waiter.take() {
-            None => Vec::new(),
-            Some(ticket) => {
-                entry.holder = Some(Holder {
-                    number,
-                    replaced: false,
-                });
-                let turn = Turn {
-                    session: turn.session,
-                    number,
-                };
-                vec![Effect::Wake(Woken { ticket, news: Ok(turn) })]
-            }
-        }
+        let waiter = entry.waiter.take();
+        entry.holder = waiter.map(|_| number);
+        self.schedule(&turn.session);
+        let next = waiter.map(|ticket| {
+            let turn = Turn {
+                session: turn.session,
+                number,
+            };
+            Effect::Wake(Woken { ticket, news: Ok(turn) })
+        });
+        next.into_iter().collect()
     }
 }
 

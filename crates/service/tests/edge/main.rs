@@ -14,3 +14,4 @@ mod http2;
 mod lifecycle;
 mod requests;
 mod support;
+mod unread;

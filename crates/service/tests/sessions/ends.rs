@@ -8,12 +8,6 @@ use plimsoll_service::handler::Handler;
 
 use crate::support::*;
 
-fn ended_by(end: SessionEnd) -> (Code, Reason, Option<SessionEnd>) {
-    (Code::FailedPrecondition, Reason::Request, Some(end))
-}
-
-const CAPACITY: (Code, Reason, Option<SessionEnd>) = (Code::ResourceExhausted, Reason::Capacity, None);
-
 #[tokio::test(start_paused = true)]
 async fn a_session_that_expired_says_so_and_is_closed_with_its_count() {
     let house = House::new(&[]);
@@ -211,4 +205,25 @@ async fn a_session_that_expired_is_not_replaced() {
         house.close("alice", &old.session_id).await.unwrap().ended,
         SessionEnd::Expired
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_comes_as_its_session_falls_due_runs_or_is_told_of_the_end_and_never_both() {
+    // Around the moment at which the session is closed as unclaimed, to the millisecond.
+    for early_ms in 0..40 {
+        let house = House::new(&[("SANDBOX_SESSION_IDLE", "10s")]);
+        let id = house.open("alice").await.unwrap().session_id;
+        tokio::time::sleep(Duration::from_millis(10_020 - early_ms)).await;
+        match house.cell("alice", &id, "1").await {
+            Ok(answer) => {
+                assert_eq!((answer.ended, house.alive()), (None, 1), "{early_ms}");
+                house.cell("alice", &id, "2").await.unwrap();
+            }
+            Err(error) => {
+                assert_eq!(refused::<()>(Err(error)), ended_by(SessionEnd::Unclaimed), "{early_ms}");
+                assert_eq!(house.script.runs.load(SeqCst), 0, "{early_ms}");
+                house.nothing_is_left().await;
+            }
+        }
+    }
 }

@@ -9,26 +9,13 @@ use plimsoll_service::handler::Handler;
 
 use crate::support::*;
 
-fn ended_by(end: SessionEnd) -> (Code, Reason, Option<SessionEnd>) {
-    (Code::FailedPrecondition, Reason::Request, Some(end))
-}
-
-/// Nothing of any session is left.
-async fn nothing_is_left(house: &House) {
-    eventually("everything is gone", || {
-        house.alive() == 0 && house.limiter.in_flight() == 0
-    })
-    .await;
-    assert_eq!(house.readings(), Default::default());
-}
-
 #[tokio::test]
 async fn a_sandbox_that_ends_between_calls_is_told_to_the_next_and_leaves_nothing() {
     let house = House::new(&[]);
     let id = house.open("alice").await.unwrap().session_id;
     house.cell("alice", &id, "1").await.unwrap();
     house.script.lost.cancel();
-    nothing_is_left(&house).await;
+    house.nothing_is_left().await;
     assert_eq!(
         refused(house.cell("alice", &id, "2").await),
         ended_by(SessionEnd::MainProcessEnded)
@@ -49,7 +36,7 @@ async fn a_sandbox_that_ends_during_a_call_ends_it_unmarked_with_its_record() {
     assert!(matches!(&error.error, RunError::MayHaveRun(fault) if fault.code() == Code::FailedPrecondition));
     let mut chain = Chain::new(Fingerprint::of(opened.session_id.reveal()));
     chain.follow(&error.unanswered.unwrap()).unwrap();
-    nothing_is_left(&house).await;
+    house.nothing_is_left().await;
     let closed = house.close("alice", &opened.session_id).await.unwrap();
     assert_eq!(
         (closed.calls, closed.last_record_sha256.as_str()),
@@ -71,7 +58,7 @@ async fn a_sweep_that_shows_nothing_ends_the_session_and_the_answer_stands() {
             ended_by(SessionEnd::BoundaryFailed)
         );
         assert_eq!(house.close("alice", &id).await.unwrap().calls, 1);
-        nothing_is_left(&house).await;
+        house.nothing_is_left().await;
     }
 }
 
@@ -90,7 +77,7 @@ async fn a_guest_that_cannot_be_stopped_ends_its_session() {
         refused(house.cell("alice", &id, "2").await),
         ended_by(SessionEnd::BoundaryFailed)
     );
-    nothing_is_left(&house).await;
+    house.nothing_is_left().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +92,7 @@ async fn a_session_that_cannot_be_resumed_ends_and_its_call_ran_nothing() {
         ended_by(SessionEnd::BoundaryFailed)
     );
     assert_eq!(house.close("alice", &id).await.unwrap().calls, 1);
-    nothing_is_left(&house).await;
+    house.nothing_is_left().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +121,7 @@ async fn a_removal_that_takes_its_time_is_never_undone_nor_begun_twice() {
     );
     assert_eq!((house.script.closes.load(SeqCst), house.readings().ending), (1, 1));
     house.script.closing.notify_one();
-    nothing_is_left(&house).await;
+    house.nothing_is_left().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,7 +179,7 @@ async fn of_a_hundred_opens_at_once_as_many_succeed_as_there_are_places() {
     for id in &opened {
         house.close("alice", id).await.unwrap();
     }
-    nothing_is_left(&house).await;
+    house.nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -210,5 +197,5 @@ async fn a_thousand_calls_leave_what_one_leaves() {
         (closed.calls, closed.last_record_sha256.as_str()),
         (1000, chain.last_sha256())
     );
-    nothing_is_left(&house).await;
+    house.nothing_is_left().await;
 }

@@ -5,8 +5,14 @@
 
 mod calls;
 mod capacity;
+#[path = "../common/mod.rs"]
+mod common;
+mod crowds;
+mod drains;
 mod ends;
 mod faults;
 mod opens;
+mod payloads;
+mod rests;
 mod support;
 mod wire;

@@ -1,14 +1,11 @@
 //! What an open checks, answers and gives back.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 
 use plimsoll_core::{Code, Reason, RunError};
 use plimsoll_service::handler::Handler;
 
 use crate::support::*;
-
-const CAPACITY: (Code, Reason, Option<plimsoll_core::SessionEnd>) = (Code::ResourceExhausted, Reason::Capacity, None);
 
 #[tokio::test]
 async fn an_open_states_what_was_measured_and_effective_times() {
@@ -78,7 +75,11 @@ async fn a_language_hint_is_cut_to_what_is_stated_in_stated_order() {
             .await
             .unwrap();
         assert_eq!(*house.script.languages.lock().unwrap(), kept);
+        assert_eq!(house.told("session opened")[0]["languages"], kept.join(","));
     }
+    let house = House::new(&[]);
+    house.open("alice").await.unwrap();
+    assert_eq!(house.told("session opened")[0].get("languages"), None);
 }
 
 #[tokio::test]
@@ -125,6 +126,7 @@ async fn at_the_cap_an_open_is_refused_before_it_reaches_the_provider_and_a_fail
         matches!(&panicked, RunError::MayHaveRun(fault) if fault.code() == Code::Internal),
         "{panicked:?}"
     );
+    assert_eq!(house.told("session open failed").len(), 2);
     assert_eq!(house.limiter.in_flight(), 0);
     house.open("alice").await.unwrap();
 }
@@ -157,21 +159,21 @@ async fn an_open_its_caller_abandons_is_marked_and_leaves_nothing() {
     assert_eq!(house.readings(), Default::default());
 }
 
-#[tokio::test]
-async fn a_drain_ends_every_session_and_takes_no_more() {
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_is_not_wanted_and_would_not_go_holds_its_place_for_90_seconds_at_most() {
     let house = House::new(&[]);
-    let opened = house.open("alice").await.unwrap();
-    assert_eq!(house.keeper.drain(Duration::from_secs(5)).await, 0);
-    assert_eq!((house.alive(), house.limiter.in_flight()), (0, 0));
-    assert_eq!(refused(house.open("alice").await), CAPACITY);
-    let closed = house.close("alice", &opened.session_id).await.unwrap();
-    assert_eq!(closed.ended, plimsoll_core::SessionEnd::Shutdown);
-}
-
-#[tokio::test]
-async fn a_drain_says_how_many_would_not_go() {
-    let house = House::new(&[]);
-    house.open("alice").await.unwrap();
+    house
+        .script
+        .next_opens
+        .lock()
+        .unwrap()
+        .push_back(OpenAct::OtherSoftware);
     house.script.close_waits.store(true, SeqCst);
-    assert_eq!(house.keeper.drain(Duration::from_millis(50)).await, 1);
+    let began = tokio::time::Instant::now();
+    let answer = house
+        .open_with("alice", |open| open.software_rule = approved(&[SOFTWARE]))
+        .await;
+    assert_eq!(refused(answer), (Code::FailedPrecondition, Reason::Environment, None));
+    assert_eq!(began.elapsed().as_secs(), 90);
+    assert_eq!((house.readings().opening, house.limiter.in_flight()), (0, 0));
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use plimsoll_core::{SessionEnd, SessionEnded};
 use plimsoll_record::Fingerprint;
 
-use super::{Census, Effect, Entry, Stage, Summary, Table, TearDown, Turn, ended, shutdown};
+use super::{
+    Census, Effect, Entry, REMEMBERED_OF_ONE_CALLER, Stage, Summary, Table, TearDown, Turn, Use, ended, shutdown,
+};
 
 impl<F, S> Table<F, S> {
     /// Ends a session whatever it is doing: its lifetime, the daemon's end, or its sandbox's own. The first end wins. A call
@@ -57,6 +59,20 @@ impl<F, S> Table<F, S> {
         (down, effects)
     }
 
+    /// Whoever has the turn of a session that nobody had named when it was due closes it. Where somebody has meanwhile, the
+    /// turn goes to them.
+    pub(crate) fn close_unclaimed(
+        &mut self,
+        turn: Turn,
+        end: SessionEnded,
+        now: Duration,
+    ) -> (Option<TearDown<S>>, Vec<Effect<S>>) {
+        if self.held(&turn).is_some_and(|entry| entry.claimed) {
+            return (None, self.release(turn, Use::Nothing, now));
+        }
+        self.close(turn, end)
+    }
+
     pub(super) fn tear_down(&mut self, session: &Fingerprint) -> Option<TearDown<S>> {
         let number = self.number();
         let entry = self.sessions.get_mut(session)?;
@@ -81,21 +97,30 @@ impl<F, S> Table<F, S> {
     /// again. In a table that drains it ends at once, by that.
     ///
     /// # Errors
-    /// The session ended for another reason, and that is not undone.
+    /// The session ended for another reason, or the open it made room for is over: that is not undone.
     pub(crate) fn reopen(&mut self, down: TearDown<S>, now: Duration) -> Result<Vec<Effect<S>>, TearDown<S>> {
-        let Some(entry) = self.sessions.get_mut(&down.session) else {
+        let undone = self
+            .sessions
+            .get(&down.session)
+            .is_some_and(|entry| match &entry.stage {
+                Stage::Ending(number, _) if *number != down.number => false,
+                Stage::Ending(_, end) => match end.end {
+                    SessionEnd::Unclaimed => true,
+                    // Its place may be somebody else's once the open is over.
+                    SessionEnd::Replaced => self.gives_way(entry),
+                    _ => false,
+                },
+                _ => false,
+            });
+        let Some(entry) = self.sessions.get_mut(&down.session).filter(|_| undone) else {
             return Err(down);
         };
-        match &entry.stage {
-            Stage::Ending(number, end)
-                if *number == down.number && matches!(end.end, SessionEnd::Replaced | SessionEnd::Unclaimed) => {}
-            _ => return Err(down),
-        }
         entry.stage = Stage::Open(down.sandbox);
         entry.idle_at = (!entry.suspended).then(|| now.saturating_add(entry.window()));
         if self.draining {
             return Ok(self.end(&down.session, shutdown()));
         }
+        self.schedule(&down.session);
         Ok(Vec::new())
     }
 
@@ -123,7 +148,16 @@ impl<F, S> Table<F, S> {
             collected: false,
         };
         entry.idle_at = None;
+        let caller = Arc::clone(&entry.whose.caller);
+        self.schedule(&down.session);
         let summary = self.summary(&down.session)?;
+        let remembered = self.remembered.entry(caller).or_default();
+        remembered.push_back(down.session);
+        if remembered.len() > REMEMBERED_OF_ONE_CALLER
+            && let Some(oldest) = remembered.pop_front()
+        {
+            self.forget(&oldest);
+        }
         Some((summary, down.sandbox))
     }
 
@@ -165,51 +199,92 @@ impl<F, S> Table<F, S> {
         self.sessions.get(session)?.stage.ended().cloned()
     }
 
-    /// What is due: ends, suspensions, unclaimed sessions, and what is no longer remembered.
+    /// What is due: ends, suspensions, unclaimed sessions, and what is no longer remembered. Looks at nothing else.
     pub(crate) fn tick(&mut self, now: Duration) -> Vec<Effect<S>> {
+        let mut due = Vec::new();
+        while let Some(first) = self.agenda.first_entry()
+            && first.key().0 <= now
+        {
+            due.push(first.remove());
+        }
         let mut effects = Vec::new();
-        let due: Vec<_> = self
-            .sessions
-            .iter()
-            .filter(|(_, entry)| entry.due().is_some_and(|due| due <= now))
-            .map(|(one, _)| one.clone())
-            .collect();
         for session in due {
-            let Some(entry) = self.sessions.get_mut(&session) else {
-                continue;
-            };
-            match &entry.stage {
-                Stage::Ended { .. } => {
-                    self.sessions.remove(&session);
+            if let Some(entry) = self.sessions.get_mut(&session) {
+                entry.look = None;
+                if entry.due().is_some_and(|due| due <= now) {
+                    effects.extend(self.overdue(&session, now));
                 }
-                Stage::Open(_) if entry.expires <= now => {
-                    effects.extend(self.end(&session, ended(SessionEnd::Expired, "its lifetime passed")));
-                }
-                Stage::Open(_) if entry.holder.is_some() => {
-                    entry.idle_at = Some(now.saturating_add(entry.window()));
-                }
-                Stage::Open(_) if entry.claimed && entry.idle.is_zero() => entry.idle_at = None,
-                Stage::Open(_) => {
-                    let claimed = entry.claimed;
-                    // Put off first: whatever becomes of it, it is not due again at once.
-                    entry.idle_at = Some(now.saturating_add(entry.window()));
-                    if let Some(turn) = self.hold(&session, false) {
-                        effects.push(if claimed {
-                            Effect::Suspend(turn)
-                        } else {
-                            Effect::Unclaimed(turn)
-                        });
-                    }
-                }
-                Stage::Cut(..) | Stage::Ending(..) => {}
+                self.schedule(&session);
             }
         }
         effects
     }
 
-    /// When something is due next.
-    pub(crate) fn next_due(&self) -> Option<Duration> {
-        self.sessions.values().filter_map(Entry::due).min()
+    fn overdue(&mut self, session: &Fingerprint, now: Duration) -> Vec<Effect<S>> {
+        let Some(entry) = self.sessions.get_mut(session) else {
+            return Vec::new();
+        };
+        match &entry.stage {
+            Stage::Ended { .. } => self.forget(session),
+            Stage::Open(_) if entry.expires <= now => {
+                return self.end(session, ended(SessionEnd::Expired, "its lifetime passed"));
+            }
+            Stage::Open(_) if entry.holder.is_some() => {
+                entry.idle_at = Some(now.saturating_add(entry.window()));
+            }
+            Stage::Open(_) if entry.claimed && entry.idle.is_zero() => entry.idle_at = None,
+            Stage::Open(_) => {
+                let claimed = entry.claimed;
+                // Put off first: whatever becomes of it, it is not due again at once.
+                entry.idle_at = Some(now.saturating_add(entry.window()));
+                if let Some(turn) = self.hold(session) {
+                    return vec![if claimed {
+                        Effect::Suspend(turn)
+                    } else {
+                        Effect::Unclaimed(turn)
+                    }];
+                }
+            }
+            Stage::Cut(..) | Stage::Ending(..) => {}
+        }
+        Vec::new()
+    }
+
+    /// When something is looked at next.
+    pub(crate) fn next_look(&self) -> Option<Duration> {
+        self.agenda.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Puts the session on the agenda, unless it is looked at before it is due anyway.
+    pub(super) fn schedule(&mut self, session: &Fingerprint) {
+        let number = self.number();
+        let Some(entry) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(due) = entry.due() else { return };
+        if entry.look.is_some_and(|(at, _)| at <= due) {
+            return;
+        }
+        if let Some(later) = entry.look.replace((due, number)) {
+            self.agenda.remove(&later);
+        }
+        self.agenda.insert((due, number), session.clone());
+    }
+
+    fn forget(&mut self, session: &Fingerprint) {
+        let Some(entry) = self.sessions.remove(session) else {
+            return;
+        };
+        if let Some(look) = entry.look {
+            self.agenda.remove(&look);
+        }
+        let caller = &entry.whose.caller;
+        if let Some(remembered) = self.remembered.get_mut(caller) {
+            remembered.retain(|one| one != session);
+            if remembered.is_empty() {
+                self.remembered.remove(caller);
+            }
+        }
     }
 
     /// No more opens; every session ends.

@@ -1,9 +1,9 @@
 //! The table against a shadow of it that only remembers, over random command sequences; each invariant has a name that a
-//! failure prints with the seed of its sequence. Then the rules that time decides, one by one.
+//! failure prints with the seed of its sequence.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-use super::*;
+use super::super::*;
 
 /// Random sequences of commands.
 const SEQUENCES: u64 = 120_000;
@@ -39,6 +39,18 @@ struct Seen {
     gone: bool,
     calls: u64,
     last: String,
+    /// The place it was to make room for, by number.
+    room_for: Option<u64>,
+}
+
+/// An open that is under way.
+#[derive(Debug)]
+struct Opening {
+    place: Place,
+    caller: usize,
+    owner: &'static str,
+    /// What is being removed for it.
+    down: Option<TearDown<u64>>,
 }
 
 struct World {
@@ -48,7 +60,7 @@ struct World {
     callers: [Arc<str>; 2],
     table: Table<(), u64>,
     now: Duration,
-    places: Vec<(Place, usize, &'static str)>,
+    opens: Vec<Opening>,
     turns: Vec<Turn>,
     tickets: Vec<(Fingerprint, Ticket)>,
     downs: Vec<TearDown<u64>>,
@@ -73,7 +85,7 @@ impl World {
             callers: ["alice".into(), "bob".into()],
             table: Table::new(caps),
             now: Duration::ZERO,
-            places: Vec::new(),
+            opens: Vec::new(),
             turns: Vec::new(),
             tickets: Vec::new(),
             downs: Vec::new(),
@@ -100,7 +112,7 @@ impl World {
     fn step(&mut self) {
         match self.dice.roll(22) {
             0..=2 => self.reserve(),
-            3..=5 => self.open_or_abandon(),
+            3..=5 => self.go_on_opening(),
             6..=9 => self.ask(),
             10 => self.leave(),
             11..=13 => self.use_turn(),
@@ -111,6 +123,8 @@ impl World {
             20 => {
                 self.now += Duration::from_secs(self.dice.roll(400) as u64);
                 let effects = self.table.tick(self.now);
+                let done = self.table.next_look().is_none_or(|next| next > self.now);
+                self.holds("a tick leaves nothing that is due", done);
                 self.follow(effects, Some(SessionEnd::Expired));
                 let forgotten: Vec<String> = self
                     .seen
@@ -136,40 +150,98 @@ impl World {
     fn reserve(&mut self) {
         let caller = self.dice.roll(2);
         let owner = ["", "u1", "u2"][self.dice.roll(3)];
-        if let Ok(place) = self.table.reserve(&self.callers[caller].clone(), owner) {
-            self.holds("a draining table gives no place", !self.draining);
-            let victims: Vec<String> = place
-                .victims
-                .iter()
-                .map(|turn| turn.session.as_str().to_owned())
-                .collect();
-            for victim in victims {
-                let seen = &self.seen[&victim];
-                let same = seen.caller == caller && seen.owner == owner;
-                self.holds("only the owner's own sessions make room", same);
-                self.holds("an ended session is never replaced", seen.ended.is_none());
-            }
-            self.places.push((place, caller, owner));
+        let place = match self.table.reserve(&self.callers[caller].clone(), owner) {
+            Ok(place) => place,
+            Err(none) => return self.refused(none, caller, owner),
+        };
+        self.holds("a draining table gives no place", !self.draining);
+        let victims: Vec<String> = place
+            .victims
+            .iter()
+            .map(|turn| turn.session.as_str().to_owned())
+            .collect();
+        for victim in victims {
+            let seen = &self.seen[&victim];
+            let same = seen.caller == caller && seen.owner == owner;
+            self.holds("only the owner's own sessions make room", same);
+            self.holds("an ended session is never replaced", seen.ended.is_none());
+            self.seen.get_mut(&victim).unwrap().room_for = Some(place.number);
         }
+        self.opens.push(Opening {
+            place,
+            caller,
+            owner,
+            down: None,
+        });
     }
 
-    fn open_or_abandon(&mut self) {
-        let Some((mut place, caller, owner)) = self.dice.pick(&mut self.places) else {
+    fn refused(&self, none: NoPlace, caller: usize, owner: &str) {
+        let full = match none {
+            NoPlace::Draining => self.draining,
+            NoPlace::Total => self.standing(|_, _| true) == self.caps.total as usize,
+            NoPlace::PerCaller => self.standing(|one, _| one == caller) == self.caps.per_caller as usize,
+            NoPlace::OwnerBusy => self.living(caller, owner) == self.caps.per_owner as usize,
+        };
+        self.holds("a place is refused only where there is none", full);
+    }
+
+    /// Whether an open that is under way counts in the session's stead.
+    fn gives_way(&self, seen: &Seen) -> bool {
+        self.opens.iter().any(|open| Some(open.place.number) == seen.room_for)
+    }
+
+    /// Places taken: by sandboxes that are not gone, and by opens.
+    fn standing(&self, of: impl Fn(usize, &str) -> bool) -> usize {
+        let there = self
+            .seen
+            .values()
+            .filter(|seen| !seen.gone && !self.gives_way(seen) && of(seen.caller, seen.owner));
+        there.count() + self.opens.iter().filter(|open| of(open.caller, open.owner)).count()
+    }
+
+    /// Sessions of an owner that are open or may be again, and its opens.
+    fn living(&self, caller: usize, owner: &str) -> usize {
+        let own = |one: usize, whose: &str| one == caller && whose == owner;
+        let there = self.seen.values().filter(|seen| {
+            let alive = seen.ended.is_none_or(|end| end == SessionEnd::Unclaimed) && !seen.gone;
+            alive && !self.gives_way(seen) && own(seen.caller, seen.owner)
+        });
+        there.count() + self.opens.iter().filter(|open| own(open.caller, open.owner)).count()
+    }
+
+    /// An open's next step: removing what makes room, seeing it gone or not, and being open at last.
+    fn go_on_opening(&mut self) {
+        let Some(mut open) = self.dice.pick(&mut self.opens) else {
             return;
         };
-        while let Some(Replacing { down, effects, .. }) = self.table.replace(&mut place) {
-            self.follow(effects, Some(SessionEnd::Replaced));
-            self.torn_down(&down, SessionEnd::Replaced);
-            if self.dice.roll(4) == 0 {
-                if let Some(down) = self.undo(down) {
-                    self.downs.push(down);
+        match open.down.take() {
+            None => {
+                if let Some(Replacing { down, effects, .. }) = self.table.replace(&mut open.place) {
+                    self.follow(effects, Some(SessionEnd::Replaced));
+                    self.torn_down(&down, SessionEnd::Replaced);
+                    open.down = Some(down);
+                    return self.opens.push(open);
                 }
-                let effects = self.table.abandon(place);
-                self.follow(effects, None);
-                return;
             }
-            self.gone(down);
+            Some(down) if self.dice.roll(3) > 0 => {
+                self.gone(down);
+                return self.opens.push(open);
+            }
+            Some(down) => {
+                // It would not go, or not in time: the open is given up.
+                let kept = if self.dice.roll(2) == 0 {
+                    self.undo(down)
+                } else {
+                    Some(down)
+                };
+                self.downs.extend(kept);
+                let effects = self.table.abandon(open.place);
+                return self.follow(effects, None);
+            }
         }
+        let Opening {
+            place, caller, owner, ..
+        } = open;
         if self.dice.roll(5) == 0 {
             let effects = self.table.abandon(place);
             return self.follow(effects, None);
@@ -195,6 +267,7 @@ impl World {
                     gone: false,
                     calls: 0,
                     last: String::new(),
+                    room_for: None,
                 };
                 self.seen.insert(session.as_str().to_owned(), seen);
                 self.follow(effects, None);
@@ -403,10 +476,18 @@ impl World {
                     self.turns.push(turn);
                 }
                 Effect::Unclaimed(turn) => {
-                    let (down, effects) = self.table.close(turn, ended(SessionEnd::Unclaimed, ""));
-                    let down = down.unwrap();
-                    self.torn_down(&down, SessionEnd::Unclaimed);
-                    self.downs.push(down);
+                    let named = self.dice.roll(3) == 0;
+                    if named {
+                        let caller = self.callers[self.seen[turn.session.as_str()].caller].clone();
+                        self.table.find(&turn.session, &caller, true).unwrap();
+                    }
+                    let end = ended(SessionEnd::Unclaimed, "");
+                    let (down, effects) = self.table.close_unclaimed(turn, end, self.now);
+                    self.holds("a session named meanwhile is not closed", named == down.is_none());
+                    if let Some(down) = down {
+                        self.torn_down(&down, SessionEnd::Unclaimed);
+                        self.downs.push(down);
+                    }
                     self.follow(effects, Some(SessionEnd::Unclaimed));
                 }
             }
@@ -426,7 +507,7 @@ impl World {
     }
 
     fn outstanding(&self, session: &Fingerprint) -> usize {
-        let in_places = self.places.iter().flat_map(|(place, ..)| &place.victims);
+        let in_places = self.opens.iter().flat_map(|open| &open.place.victims);
         self.turns
             .iter()
             .chain(in_places)
@@ -443,44 +524,38 @@ impl World {
             let told = self.table.ended(&session).map(|ended| ended.end);
             self.holds("an end is remembered", told == seen.ended);
         }
-        let replaced: BTreeSet<&str> = self
-            .places
-            .iter()
-            .flat_map(|(place, ..)| &place.victims)
-            .map(|turn| turn.session.as_str())
-            .collect();
-        let kept = self
-            .seen
-            .iter()
-            .filter(|(name, seen)| !seen.gone && !replaced.contains(name.as_str()));
-        // An open whose victims are still being removed and the victims themselves stand for one place.
-        let open_only = |seen: &Seen| seen.ended != Some(SessionEnd::Replaced);
-        let total = kept.clone().filter(|(_, seen)| open_only(seen)).count() + self.places.len();
+        let total = self.standing(|_, _| true);
         self.holds("the daemon's cap", total <= self.caps.total as usize);
         for caller in [ALICE, 1] {
-            let own = kept
-                .clone()
-                .filter(|(_, seen)| seen.caller == caller && open_only(seen))
-                .count();
-            let opening = self.places.iter().filter(|(_, one, _)| *one == caller).count();
             let cap = self.caps.per_caller as usize;
-            self.holds("the caller's cap", cap == 0 || own + opening <= cap);
+            self.holds(
+                "the caller's cap",
+                cap == 0 || self.standing(|one, _| one == caller) <= cap,
+            );
             for owner in ["u1", "u2"] {
-                let mine = |one: usize, whose: &str| one == caller && whose == owner;
-                let own = kept
-                    .clone()
-                    .filter(|(_, seen)| mine(seen.caller, seen.owner) && seen.ended.is_none());
-                let opening = self.places.iter().filter(|(_, one, whose)| mine(*one, whose));
                 let cap = self.caps.per_owner as usize;
-                self.holds("the owner's cap", cap == 0 || own.count() + opening.count() <= cap);
+                self.holds("the owner's cap", cap == 0 || self.living(caller, owner) <= cap);
             }
         }
+        let mut looks = 0;
+        for entry in self.table.sessions.values() {
+            let in_time = entry
+                .due()
+                .is_none_or(|due| entry.look.is_some_and(|(at, _)| at <= due));
+            self.holds("nothing is looked at later than it is due", in_time);
+            looks += usize::from(entry.look.is_some());
+        }
+        self.holds("a session is on the agenda once", looks == self.table.agenda.len());
+        let gone = self.seen.values().filter(|seen| seen.gone).count();
+        let remembered: usize = self.table.remembered.values().map(VecDeque::len).sum();
+        self.holds("who is gone is remembered once", gone == remembered);
     }
 
     /// Everybody lets go, the table drains, and nothing may be left.
     fn finish(mut self) {
-        while let Some((place, ..)) = self.places.pop() {
-            let effects = self.table.abandon(place);
+        while let Some(open) = self.opens.pop() {
+            self.downs.extend(open.down);
+            let effects = self.table.abandon(open.place);
             self.follow(effects, None);
         }
         let effects = self.table.drain();
@@ -503,6 +578,8 @@ impl World {
         );
         self.table.tick(self.now + REMEMBERED);
         self.holds("an end is forgotten after ten minutes", self.table.sessions.is_empty());
+        let nothing = self.table.agenda.is_empty() && self.table.remembered.is_empty();
+        self.holds("nothing is kept of who is forgotten", nothing);
     }
 }
 
@@ -515,99 +592,4 @@ fn random_command_sequences_break_no_invariant() {
         }
         world.finish();
     }
-}
-
-const SECOND: Duration = Duration::from_secs(1);
-
-fn one(idle: u64) -> (Table<(), u64>, Fingerprint) {
-    let mut table = Table::new(Caps {
-        total: 8,
-        per_caller: 0,
-        per_owner: 0,
-    });
-    let place = table.reserve(&"alice".into(), "").unwrap();
-    let session = Fingerprint::of("1");
-    let new = NewSession {
-        session: session.clone(),
-        facts: Arc::new(()),
-        sandbox: 1,
-        now: Duration::ZERO,
-        lifetime: 1000 * SECOND,
-        idle: Duration::from_secs(idle),
-    };
-    table.opened(place, new).unwrap();
-    (table, session)
-}
-
-fn turn(table: &mut Table<(), u64>, session: &Fingerprint) -> Turn {
-    match table.ask(session).unwrap() {
-        Asked::Now(turn) => turn,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_session_nobody_names_is_closed_after_its_first_idle_time_and_a_named_one_is_suspended() {
-    let (mut table, session) = one(10);
-    assert!(table.tick(9 * SECOND).is_empty());
-    assert!(matches!(table.tick(10 * SECOND).as_slice(), [Effect::Unclaimed(one)] if one.session == session));
-    let (mut table, session) = one(10);
-    table.find(&session, "alice", false).unwrap();
-    assert!(matches!(table.tick(10 * SECOND).as_slice(), [Effect::Suspend(_)]));
-}
-
-#[test]
-fn without_an_idle_time_an_unnamed_session_has_five_minutes_and_a_named_one_is_never_suspended() {
-    let (mut table, _) = one(0);
-    assert!(table.tick(299 * SECOND).is_empty());
-    assert!(matches!(table.tick(300 * SECOND).as_slice(), [Effect::Unclaimed(_)]));
-    let (mut table, session) = one(0);
-    table.find(&session, "alice", false).unwrap();
-    assert!(table.tick(999 * SECOND).is_empty());
-}
-
-#[test]
-fn a_refused_call_does_not_put_off_idleness_and_a_call_that_ran_does() {
-    for (used, due) in [(Use::Nothing, 10), (Use::Ran, 19)] {
-        let (mut table, session) = one(10);
-        table.find(&session, "alice", false).unwrap();
-        let held = turn(&mut table, &session);
-        table.release(held, used, 9 * SECOND);
-        assert_eq!(table.next_due(), Some(due * SECOND), "{used:?}");
-    }
-}
-
-#[test]
-fn a_busy_session_is_looked_at_again_after_another_idle_time() {
-    let (mut table, session) = one(10);
-    table.find(&session, "alice", false).unwrap();
-    let held = turn(&mut table, &session);
-    assert!(table.tick(10 * SECOND).is_empty());
-    assert_eq!(table.next_due(), Some(20 * SECOND));
-    table.release(held, Use::Nothing, 11 * SECOND);
-    assert!(matches!(table.tick(20 * SECOND).as_slice(), [Effect::Suspend(_)]));
-}
-
-#[test]
-fn a_lifetime_that_passes_cuts_the_call_and_tells_the_waiter() {
-    let (mut table, session) = one(0);
-    let held = turn(&mut table, &session);
-    assert!(matches!(table.ask(&session), Some(Asked::Wait(_))));
-    let effects = table.tick(1000 * SECOND);
-    assert!(
-        matches!(effects.as_slice(), [Effect::Wake(Woken { news: Err(end), .. }), Effect::Cut(_)] if end.end == SessionEnd::Expired)
-    );
-    assert_eq!(table.sandbox(&held).unwrap_err().end, SessionEnd::Expired);
-    let effects = table.release(held, Use::Ran, 1001 * SECOND);
-    assert!(matches!(effects.as_slice(), [Effect::TearDown(_)]));
-}
-
-#[test]
-fn a_providers_own_earlier_end_wins_over_ours() {
-    let (mut table, session) = one(0);
-    let held = turn(&mut table, &session);
-    let (down, _) = table.close(held, ended(SessionEnd::Replaced, ""));
-    let down = down.unwrap();
-    table.ended_earlier(&down, ended(SessionEnd::DiskExceeded, ""));
-    assert_eq!(table.gone(down, SECOND).unwrap().0.ended.end, SessionEnd::DiskExceeded);
 }

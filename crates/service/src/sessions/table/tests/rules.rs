@@ -1,0 +1,267 @@
+//! The rules that time and order decide, one by one.
+
+use super::super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const CAPS: Caps = Caps {
+    total: 8,
+    per_caller: 0,
+    per_owner: 0,
+};
+
+/// A table with one session of alice's, open since the beginning.
+fn one(idle: u64) -> (Table<(), u64>, Fingerprint) {
+    let mut table = Table::new(CAPS);
+    let session = open(&mut table, 1, "", idle);
+    (table, session)
+}
+
+/// The `number`th session, of alice's.
+fn open(table: &mut Table<(), u64>, number: u64, owner: &str, idle: u64) -> Fingerprint {
+    let place = table.reserve(&"alice".into(), owner).unwrap();
+    let session = Fingerprint::of(&number.to_string());
+    let new = NewSession {
+        session: session.clone(),
+        facts: Arc::new(()),
+        sandbox: number,
+        now: Duration::ZERO,
+        lifetime: 1000 * SECOND,
+        idle: Duration::from_secs(idle),
+    };
+    table.opened(place, new).unwrap();
+    session
+}
+
+/// Ends a session nobody uses, and sees it gone.
+fn end(table: &mut Table<(), u64>, session: &Fingerprint, now: Duration) {
+    let mut effects = table.end(session, ended(SessionEnd::Expired, ""));
+    match (effects.pop(), effects.pop()) {
+        (Some(Effect::TearDown(down)), None) => drop(table.gone(down, now).unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn turn(table: &mut Table<(), u64>, session: &Fingerprint) -> Turn {
+    match table.ask(session).unwrap() {
+        Asked::Now(turn) => turn,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_session_nobody_names_is_closed_after_its_first_idle_time_and_a_named_one_is_suspended() {
+    let (mut table, session) = one(10);
+    assert!(table.tick(9 * SECOND).is_empty());
+    assert!(matches!(table.tick(10 * SECOND).as_slice(), [Effect::Unclaimed(one)] if one.session == session));
+    let (mut table, session) = one(10);
+    table.find(&session, "alice", false).unwrap();
+    assert!(matches!(table.tick(10 * SECOND).as_slice(), [Effect::Suspend(_)]));
+}
+
+#[test]
+fn without_an_idle_time_an_unnamed_session_has_five_minutes_and_a_named_one_is_never_suspended() {
+    let (mut table, _) = one(0);
+    assert!(table.tick(299 * SECOND).is_empty());
+    assert!(matches!(table.tick(300 * SECOND).as_slice(), [Effect::Unclaimed(_)]));
+    let (mut table, session) = one(0);
+    table.find(&session, "alice", false).unwrap();
+    assert!(table.tick(999 * SECOND).is_empty());
+}
+
+#[test]
+fn a_refused_call_does_not_put_off_idleness_and_a_call_that_ran_does() {
+    for (used, due) in [(Use::Nothing, 10), (Use::Ran, 19)] {
+        let (mut table, session) = one(10);
+        table.find(&session, "alice", false).unwrap();
+        let held = turn(&mut table, &session);
+        table.release(held, used, 9 * SECOND);
+        assert!(table.tick((due - 1) * SECOND).is_empty(), "{used:?}");
+        assert!(
+            matches!(table.tick(due * SECOND).as_slice(), [Effect::Suspend(_)]),
+            "{used:?}"
+        );
+    }
+}
+
+#[test]
+fn a_busy_session_is_looked_at_again_after_another_idle_time() {
+    let (mut table, session) = one(10);
+    table.find(&session, "alice", false).unwrap();
+    let held = turn(&mut table, &session);
+    assert!(table.tick(10 * SECOND).is_empty());
+    assert_eq!(table.next_look(), Some(20 * SECOND));
+    table.release(held, Use::Nothing, 11 * SECOND);
+    assert!(matches!(table.tick(20 * SECOND).as_slice(), [Effect::Suspend(_)]));
+}
+
+#[test]
+fn a_lifetime_that_passes_cuts_the_call_and_tells_the_waiter() {
+    let (mut table, session) = one(0);
+    let held = turn(&mut table, &session);
+    assert!(matches!(table.ask(&session), Some(Asked::Wait(_))));
+    let effects = table.tick(1000 * SECOND);
+    assert!(
+        matches!(effects.as_slice(), [Effect::Wake(Woken { news: Err(end), .. }), Effect::Cut(_)] if end.end == SessionEnd::Expired)
+    );
+    assert_eq!(table.sandbox(&held).unwrap_err().end, SessionEnd::Expired);
+    let effects = table.release(held, Use::Ran, 1001 * SECOND);
+    assert!(matches!(effects.as_slice(), [Effect::TearDown(_)]));
+}
+
+#[test]
+fn a_providers_own_earlier_end_wins_over_ours() {
+    let (mut table, session) = one(0);
+    let held = turn(&mut table, &session);
+    let (down, _) = table.close(held, ended(SessionEnd::Replaced, ""));
+    let down = down.unwrap();
+    table.ended_earlier(&down, ended(SessionEnd::DiskExceeded, ""));
+    assert_eq!(table.gone(down, SECOND).unwrap().0.ended.end, SessionEnd::DiskExceeded);
+}
+
+#[test]
+fn a_session_named_between_its_timer_and_its_close_is_not_closed_and_its_caller_gets_the_turn() {
+    let (mut table, session) = one(10);
+    let Some(Effect::Unclaimed(late)) = table.tick(10 * SECOND).pop() else {
+        panic!("not unclaimed");
+    };
+    table.find(&session, "alice", false).unwrap();
+    let Some(Asked::Wait(ticket)) = table.ask(&session) else {
+        panic!("the timer has no turn");
+    };
+    let (down, effects) = table.close_unclaimed(late, ended(SessionEnd::Unclaimed, ""), 10 * SECOND);
+    assert!(down.is_none());
+    assert!(
+        matches!(effects.as_slice(), [Effect::Wake(Woken { ticket: woken, news: Ok(_) })] if *woken == ticket),
+        "{effects:?}"
+    );
+    assert_eq!(table.ended(&session), None);
+}
+
+#[test]
+fn a_session_that_is_being_removed_for_an_open_takes_no_place_of_its_own_until_that_is_given_up() {
+    let caps = Caps {
+        total: 2,
+        per_caller: 2,
+        per_owner: 1,
+    };
+    for given_up in [false, true] {
+        let mut table = Table::new(caps);
+        open(&mut table, 1, "u1", 10);
+        let mut place = table.reserve(&"alice".into(), "u1").unwrap();
+        let replacing = table.replace(&mut place).unwrap();
+        let (_removed, other) = if given_up {
+            table.abandon(place);
+            (replacing.down, table.reserve(&"alice".into(), "u2").unwrap())
+        } else {
+            (replacing.down, table.reserve(&"alice".into(), "u2").unwrap())
+        };
+        // One place is the open's or that of the sandbox that is not gone, the other one is `other`'s.
+        assert!(
+            matches!(table.reserve(&"alice".into(), "u3"), Err(NoPlace::Total)),
+            "{given_up}"
+        );
+        drop(other);
+    }
+}
+
+#[test]
+fn of_one_callers_ended_sessions_the_oldest_are_forgotten_and_of_anothers_none() {
+    let mut table = Table::new(CAPS);
+    let bobs = {
+        let place = table.reserve(&"bob".into(), "").unwrap();
+        let new = NewSession {
+            session: Fingerprint::of("bob's"),
+            facts: Arc::new(()),
+            sandbox: 0,
+            now: Duration::ZERO,
+            lifetime: 1000 * SECOND,
+            idle: SECOND,
+        };
+        let session = new.session.clone();
+        table.opened(place, new).unwrap();
+        session
+    };
+    end(&mut table, &bobs, SECOND);
+    let many = REMEMBERED_OF_ONE_CALLER as u64 + 10;
+    for number in 1..=many {
+        let session = open(&mut table, number, "", 10);
+        end(&mut table, &session, SECOND);
+    }
+    let remembered = |number: u64| table.summary(&Fingerprint::of(&number.to_string())).is_some();
+    assert!((1..=10).all(|number| !remembered(number)));
+    assert!((11..=many).all(remembered));
+    assert!(table.summary(&bobs).is_some());
+    assert_eq!(table.sessions.len(), REMEMBERED_OF_ONE_CALLER + 1);
+    assert_eq!(table.agenda.len(), table.sessions.len());
+    assert!(table.tick(SECOND + REMEMBERED).is_empty());
+    assert!(table.sessions.is_empty() && table.remembered.is_empty() && table.agenda.is_empty());
+}
+
+#[test]
+fn a_call_costs_no_look_at_other_sessions() {
+    const SESSIONS: u64 = 20_000;
+    let caps = Caps {
+        total: u32::MAX,
+        ..CAPS
+    };
+    let mut table = Table::new(caps);
+    // Their places are reserved first: a reservation does count.
+    for number in 0..SESSIONS {
+        table.opening.insert(number, whose());
+        let place = Place {
+            number,
+            victims: Vec::new(),
+        };
+        let new = NewSession {
+            session: Fingerprint::of(&number.to_string()),
+            facts: Arc::new(()),
+            sandbox: number,
+            now: Duration::ZERO,
+            lifetime: 1_000_000 * SECOND,
+            idle: 100_000 * SECOND,
+        };
+        table.opened(place, new).unwrap();
+    }
+    let busy = Fingerprint::of("7");
+    table.find(&busy, "alice", false).unwrap();
+    let began = std::time::Instant::now();
+    for call in 0..20_000 {
+        let now = SECOND + Duration::from_millis(call);
+        let held = turn(&mut table, &busy);
+        assert!(table.release(held, Use::Ran, now).is_empty());
+        assert!(table.tick(now).is_empty());
+        assert_eq!(table.next_look(), Some(100_000 * SECOND));
+    }
+    // Looking at every session would be 400 million looks.
+    assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_clock_that_jumps_ends_what_expired_and_suspends_nothing_first() {
+    let (mut table, session) = one(10);
+    table.find(&session, "alice", false).unwrap();
+    let effects = table.tick(100_000 * SECOND);
+    assert!(matches!(effects.as_slice(), [Effect::TearDown(_)]), "{effects:?}");
+    assert_eq!(table.ended(&session).unwrap().end, SessionEnd::Expired);
+}
+
+#[test]
+fn a_time_before_the_last_one_decides_nothing() {
+    let (mut table, session) = one(10);
+    table.find(&session, "alice", false).unwrap();
+    let held = turn(&mut table, &session);
+    table.release(held, Use::Ran, 5 * SECOND);
+    let held = turn(&mut table, &session);
+    table.release(held, Use::Ran, SECOND);
+    assert!(table.tick(14 * SECOND).is_empty());
+    assert!(table.tick(2 * SECOND).is_empty());
+    assert!(matches!(table.tick(15 * SECOND).as_slice(), [Effect::Suspend(_)]));
+}
+
+fn whose() -> Whose {
+    Whose {
+        caller: "alice".into(),
+        owner: "".into(),
+    }
+}
