@@ -9,15 +9,17 @@ use plimsoll_core::Tier;
 const EXAMPLES: &str = "\
 Examples:
   plimsoll run payroll.js                     run a file in a fresh sandbox
-  plimsoll run . --step 'node main.js'        run a folder as a project (needs --provider docker, or a daemon)
+  plimsoll run . --step 'node main.js'        run a folder as a project (for shell steps --provider docker)
   echo 'console.log(6 * 7)' | plimsoll run -  run what arrives on standard input
   plimsoll run --floor vm payroll.js          refuse anything weaker than a virtual machine
+  plimsoll session                            keep one sandbox and type cells at a prompt
   plimsoll doctor                             what this host can prove, and what is missing
   plimsoll serve --help                       how to serve others";
 
 const RUN_EXAMPLES: &str = "\
 Exit status:
   the program's own  it ran; 124 means its timeout ended it, 134 that the engine trapped
+  1                  it ran and succeeded, and its output or an artifact could not be written here; a line says so
   125                nothing ran
   123                it may have run, and there is no checked answer
   2                  the command line is wrong; nothing ran
@@ -29,6 +31,7 @@ Projects:
   Every file of the folder is sent, hidden ones too; .git and the folder of --out are left out, and a line says so. Files are
   UTF-8 text: at most 200, and 4194304 bytes together. A link is followed to a file of the folder; one that leads out is refused.
   Steps run in order with sh -c in a copy of the folder; the first that fails is the last. Nothing of the folder is changed.
+  wasm has no shell: there a step is node FILE [arguments].
   Artifacts are written below --out, which is made; a file that is there already is refused before the run without --force.
 
 Examples:
@@ -41,6 +44,35 @@ Examples:
 
 The token of a daemon is read from PLIMSOLL_TOKEN and is never an argument, because every user of this host can read
 the arguments of a process.";
+
+const SESSION_EXAMPLES: &str = "\
+One sandbox is kept until the end of input. Variables and files of a cell are there for the next one; what a cell leaves running is
+gone by then. The value of a cell's last expression is printed.
+
+At a terminal:
+  Enter runs a whole cell and goes on in a new line where a bracket, a text or a block is open; Alt-Enter always begins a new line,
+  and two empty lines end a cell. Ctrl-C gives up what is typed, or the cell that runs: in this process the session goes on, on a
+  daemon a second Ctrl-C ends it, because the cell's answer is lost. Ctrl-D ends the session. Cells are remembered in
+  $XDG_STATE_HOME/plimsoll/session-history, or in ~/.local/state; one that begins with a space is not.
+
+Otherwise:
+  Each line of standard input is a cell. If there is a line ---, it splits blocks instead, and each block is a cell. The whole input
+  is read first, unless its first line is ---: then each block runs as soon as the --- after it has come.
+
+Exit status:
+  0                  the end of input, also after cells that failed
+  a cell's own       with --fail-fast, the first cell that failed: 1 it raised an error, 124 its timeout ended it
+  125                nothing ran: no session could be opened, the session is over and cells are left, or with --fail-fast a
+                     cell was refused
+  123                with --fail-fast a cell that may have run has no checked answer; a script was interrupted; or the
+                     daemon's count of calls is not the one seen here
+  2                  the command line is wrong
+
+Examples:
+  plimsoll session
+  printf 'let n = 41\\nn + 1\\n' | plimsoll session
+  plimsoll session --provider docker --floor container --fail-fast < analysis.txt
+  PLIMSOLL_TOKEN=… plimsoll session --daemon https://sandbox.example --language python";
 
 const DESCRIBE_EXAMPLES: &str = "\
 Exit status: 0 with a description, 1 without one, 2 when the command line is wrong.
@@ -116,6 +148,9 @@ pub enum Command {
     /// Run one JavaScript program, or a folder with shell steps, in a fresh sandbox.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Keep one sandbox for many cells, typed at a prompt or read from standard input.
+    #[command(after_help = SESSION_EXAMPLES)]
+    Session(SessionArgs),
     /// Show what a provider states about itself: its tier, what it runs, its limits.
     #[command(after_help = DESCRIBE_EXAMPLES)]
     Describe(DescribeArgs),
@@ -201,6 +236,60 @@ pub struct RunArgs {
     /// Leave out the line about the run on standard error.
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// Options of `session`.
+#[derive(Args, Debug)]
+pub struct SessionArgs {
+    /// Where it is kept.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Refuse to run behind anything weaker [process, container, kernel, vm].
+    #[arg(long, value_name = "TIER", value_parser = parse_tier)]
+    pub floor: Option<Tier>,
+    /// The language of the cells; without it javascript on provider wasm and python elsewhere.
+    #[arg(long, value_name = "NAME")]
+    pub language: Option<Language>,
+    /// End a cell after this long, e.g. 500ms, 30s, 1m30s, and its interpreter with it; without it, or with 0, the provider's
+    /// default holds.
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_timeout)]
+    pub timeout: Option<Timeout>,
+    /// Stop at the first cell that fails, with its exit code.
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Leave out the lines about the session and its cells on standard error.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// A language of cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Language {
+    /// JavaScript.
+    #[value(name = "javascript")]
+    JavaScript,
+    /// Python.
+    #[value(name = "python")]
+    Python,
+}
+
+impl Language {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::JavaScript => "javascript",
+            Self::Python => "python",
+        }
+    }
+
+    /// What is meant on this provider where nobody says.
+    pub(crate) fn default_of(provider: &str) -> Self {
+        if provider == "wasm" {
+            Self::JavaScript
+        } else {
+            Self::Python
+        }
+    }
 }
 
 /// What is done with a folder.

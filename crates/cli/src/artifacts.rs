@@ -27,9 +27,15 @@ impl Out<'_> {
     /// Refuses, before anything runs, what could not be written afterwards.
     ///
     /// # Errors
-    /// A file that is there already and may not be replaced, or a folder in a file's place.
+    /// A file that is there already and may not be replaced, a folder in a file's place, or a link in a folder's.
     pub(crate) fn check(&self, paths: &[String]) -> Result<(), Failure> {
         for path in paths {
+            if let Some(link) = self.link_above(path) {
+                return Err(Failure::no_program(format!(
+                    "{} is a link, and no artifact is written through one; choose another --out",
+                    visible(&link.display().to_string())
+                )));
+            }
             let at = self.folder.join(path);
             match at.symlink_metadata() {
                 Ok(there) if there.is_dir() => {
@@ -57,29 +63,40 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// Writes them all. `asked` is what was asked for: an answer may hold nothing else, and nothing twice.
-    ///
-    /// # Errors
-    /// An artifact nobody asked for, or one that cannot be written.
-    pub(crate) fn write(&self, artifacts: &[Artifact], asked: &[String]) -> Result<(), Failure> {
-        let mut left: HashSet<&str> = asked.iter().map(String::as_str).collect();
-        for artifact in artifacts {
-            if !left.remove(artifact.path.as_str()) {
-                return Err(Failure::may_have_run(
-                    Code::DataLoss,
-                    format!("the answer holds artifact {:?}, which was not asked for", artifact.path),
-                ));
-            }
-        }
+    /// The first link among the folders of a path, below the folder of all of them.
+    fn link_above(&self, path: &str) -> Option<PathBuf> {
+        let folders = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
+        folders
+            .map(|folder| self.folder.join(folder))
+            .find(|at| at.is_symlink())
+    }
+
+    /// Writes what can be written. The others are taken out of `artifacts`, and the lines say why: the run has been
+    /// answered, whatever becomes of its files here.
+    pub(crate) fn write(&self, artifacts: &mut Vec<Artifact>) -> Vec<String> {
         if artifacts.is_empty() {
-            return Ok(());
+            return Vec::new();
         }
-        let folder = self.open().map_err(|error| failed(self.folder, &error))?;
-        for artifact in artifacts {
-            self.one(&folder, artifact)
-                .map_err(|error| failed(&self.folder.join(&artifact.path), &error))?;
-        }
-        Ok(())
+        let folder = match self.open() {
+            Ok(folder) => folder,
+            Err(error) => {
+                artifacts.clear();
+                return vec![format!(
+                    "no artifact could be written to {}: {error}",
+                    shown(self.folder)
+                )];
+            }
+        };
+        let mut lost = Vec::new();
+        artifacts.retain(|artifact| match self.one(&folder, artifact) {
+            Ok(()) => true,
+            Err(error) => {
+                let at = self.folder.join(&artifact.path);
+                lost.push(format!("the artifact could not be written to {}: {error}", shown(&at)));
+                false
+            }
+        });
+        lost
     }
 
     fn open(&self) -> io::Result<OwnedFd> {
@@ -128,12 +145,23 @@ pub(crate) fn missing<'a>(artifacts: &[Artifact], asked: &'a [String]) -> Vec<&'
         .collect()
 }
 
-fn failed(at: &Path, error: &io::Error) -> Failure {
-    let at = PathBuf::from(visible(&at.display().to_string()));
-    Failure::may_have_run(
-        Code::DataLoss,
-        format!("the artifact could not be written to {}: {error}", at.display()),
-    )
+/// Whether an answer holds nothing but what was asked for, and nothing twice.
+///
+/// # Errors
+/// An artifact nobody asked for: then the answer is not one to this request.
+pub(crate) fn only_asked(artifacts: &[Artifact], asked: &[String]) -> Result<(), Failure> {
+    let mut left: HashSet<&str> = asked.iter().map(String::as_str).collect();
+    match artifacts.iter().find(|artifact| !left.remove(artifact.path.as_str())) {
+        None => Ok(()),
+        Some(artifact) => Err(Failure::may_have_run(
+            Code::DataLoss,
+            format!("the answer holds artifact {:?}, which was not asked for", artifact.path),
+        )),
+    }
+}
+
+fn shown(at: &Path) -> String {
+    visible(&at.display().to_string())
 }
 
 #[cfg(test)]
@@ -160,11 +188,7 @@ mod tests {
             folder: &folder.path().join("new/out"),
             force: false,
         };
-        out.write(
-            &[artifact("a/b/c.bin"), artifact("d")],
-            &asked(&["d", "a/b/c.bin", "e"]),
-        )
-        .unwrap();
+        assert!(out.write(&mut vec![artifact("a/b/c.bin"), artifact("d")]).is_empty());
         assert_eq!(fs_err::read(out.folder.join("a/b/c.bin")).unwrap(), [0, 255, b'\n']);
         assert_eq!(fs_err::read(out.folder.join("d")).unwrap(), [0, 255, b'\n']);
     }
@@ -181,18 +205,27 @@ mod tests {
                 folder: folder.path(),
                 force,
             };
-            out.write(&[artifact("sub/a")], &asked(&["sub/a"])).unwrap_err();
+            let told = out.check(&asked(&["new", "sub/a"])).unwrap_err();
+            assert_eq!(told.exit_code(), 125);
+            assert!(told.line().contains("sub is a link"), "{}", told.line());
+            // The link came to be during the run: the others are written all the same.
+            let mut artifacts = vec![artifact("sub/a"), artifact(&format!("new-{force}"))];
+            let [lost] = &out.write(&mut artifacts)[..] else {
+                panic!("one is lost");
+            };
+            assert!(lost.contains("sub/a"), "{lost}");
+            assert_eq!(artifacts, [artifact(&format!("new-{force}"))]);
         }
         let out = Out {
             folder: folder.path(),
             force: true,
         };
-        out.write(&[artifact("file")], &asked(&["file"])).unwrap();
+        assert!(out.write(&mut vec![artifact("file")]).is_empty());
         assert_eq!(fs_err::read_to_string(elsewhere.path().join("victim")).unwrap(), "mine");
         assert!(!elsewhere.path().join("a").exists());
         for path in ["../escaped", "/escaped"] {
             // No request asks for such a path, so an answer that holds one is refused by its name.
-            out.write(&[artifact(path)], &asked(&["file"])).unwrap_err();
+            only_asked(&[artifact(path)], &asked(&["file"])).unwrap_err();
         }
         assert!(!folder.path().parent().unwrap().join("escaped").exists());
     }
@@ -213,21 +246,29 @@ mod tests {
         out(true).check(&asked(&["sub"])).unwrap_err();
         out(false).check(&asked(&["new", "sub/new"])).unwrap();
         // It came to be during the run.
-        out(false).write(&[artifact("old")], &asked(&["old"])).unwrap_err();
+        assert_eq!(out(false).write(&mut vec![artifact("old")]).len(), 1);
         assert_eq!(fs_err::read_to_string(folder.path().join("old")).unwrap(), "mine");
-        out(true).write(&[artifact("old")], &asked(&["old"])).unwrap();
+        assert!(out(true).write(&mut vec![artifact("old")]).is_empty());
         assert_eq!(fs_err::read(folder.path().join("old")).unwrap(), [0, 255, b'\n']);
     }
 
     #[test]
-    fn an_answer_holds_each_artifact_once() {
+    fn a_folder_that_cannot_be_made_loses_all_of_them_in_one_line() {
         let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("file"), "").unwrap();
         let out = Out {
-            folder: folder.path(),
+            folder: &folder.path().join("file"),
             force: true,
         };
+        let mut artifacts = vec![artifact("a"), artifact("b")];
+        assert_eq!((out.write(&mut artifacts).len(), artifacts.len()), (1, 0));
+    }
+
+    #[test]
+    fn an_answer_holds_each_artifact_once() {
         let twice = [artifact("a"), artifact("a")];
-        assert_eq!(out.write(&twice, &asked(&["a"])).unwrap_err().exit_code(), 123);
+        assert_eq!(only_asked(&twice, &asked(&["a"])).unwrap_err().exit_code(), 123);
+        only_asked(&twice[1..], &asked(&["b", "a"])).unwrap();
         assert_eq!(missing(&twice, &asked(&["a", "b"])), ["b"]);
     }
 }

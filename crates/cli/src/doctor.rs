@@ -112,7 +112,11 @@ async fn docker(tier: Tier, lookup: &dyn Lookup, host: &Host) -> Report {
     let runtime = runtime_of(tier, lookup.get("SANDBOX_DOCKER_RUNTIME").unwrap_or_default());
     let lookup = crate::local::for_a_look_at_docker(runtime, lookup);
     let survey = match settings(&lookup) {
-        Ok(settings) => survey(&settings).await,
+        Ok(settings) => {
+            let warnings = settings.warnings();
+            report.host.extend(warnings.into_iter().map(str::to_owned));
+            survey(&settings).await
+        }
         Err(error) => {
             report.missing.push(Missing {
                 what: error.to_string(),

@@ -3,7 +3,6 @@
 //! A daemon answers an unknown profile and a forbidden one in the same words, and tells nobody why an API did not answer.
 //! Here the file and the network are the user's own, so this is where both are told.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use plimsoll::Refusal;
@@ -89,9 +88,10 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// Why calls of a run got no answer, each cause once.
+/// Why calls of a run brought back no answer, each cause once and in the order they came up: nobody answered, or what the API
+/// answered was withheld.
 #[derive(Debug, Default)]
-pub(crate) struct Causes(Mutex<BTreeMap<String, u64>>);
+pub(crate) struct Causes(Mutex<Vec<(String, u64)>>);
 
 /// Different causes that are kept: a run has one API, and it fails in few ways.
 const MAX_CAUSES: usize = 8;
@@ -99,10 +99,10 @@ const MAX_CAUSES: usize = 8;
 impl CauseObserver for Causes {
     fn unanswered(&self, cause: &str) {
         let mut causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(times) = causes.get_mut(cause) {
+        if let Some((_, times)) = causes.iter_mut().find(|(known, _)| known == cause) {
             *times += 1;
         } else if causes.len() < MAX_CAUSES {
-            causes.insert(cause.to_owned(), 1);
+            causes.push((cause.to_owned(), 1));
         }
     }
 }
@@ -111,9 +111,9 @@ impl Causes {
     /// One line for each.
     pub(crate) fn lines(&self) -> Vec<String> {
         let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = |(cause, times): (&String, &u64)| match times {
-            1 => format!("plimsoll: a call got no answer: {cause}"),
-            times => format!("plimsoll: {times} calls got no answer: {cause}"),
+        let line = |(cause, times): &(String, u64)| match times {
+            1 => format!("plimsoll: a call brought back no answer: {cause}"),
+            times => format!("plimsoll: {times} calls brought back no answer: {cause}"),
         };
         causes.iter().map(line).collect()
     }
@@ -162,17 +162,17 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_once_with_its_number() {
+    fn a_cause_is_told_once_with_its_number_and_in_the_order_they_came() {
         let causes = Causes::default();
         assert!(causes.lines().is_empty());
-        for cause in ["no name", "no trust", "no name"] {
+        for cause in ["no trust", "no name", "no name"] {
             causes.unanswered(cause);
         }
         assert_eq!(
             causes.lines(),
             [
-                "plimsoll: 2 calls got no answer: no name",
-                "plimsoll: a call got no answer: no trust"
+                "plimsoll: a call brought back no answer: no trust",
+                "plimsoll: 2 calls brought back no answer: no name"
             ]
         );
         for number in 0..20 {

@@ -5,7 +5,7 @@
 use plimsoll_core::JavaScriptResult;
 
 /// The line of an error that ended a program, and the hint.
-const HINTS: [(&str, &str); 4] = [
+const HINTS: [(&str, &str); 8] = [
     (
         "SyntaxError: Cannot use import statement outside a module",
         "the program is a script, where import statements do not work; write const name = require(\"name\")",
@@ -15,14 +15,23 @@ const HINTS: [(&str, &str); 4] = [
         "the program is a script, which exports nothing; leave the word export out and print the result",
     ),
     (
-        "SyntaxError: import.meta only valid in module code",
+        "SyntaxError: Cannot use 'import.meta' outside a module",
         "the program is a script, where there is no import.meta; __filename and __dirname are there",
     ),
     (
         "SyntaxError: Illegal return statement",
         "a program returns nothing outside a function; print the result, and end early with process.exit()",
     ),
+    // `const n: number = 1`, then `(n: number) => n`, `x as number` and `enum A {}`.
+    ("SyntaxError: Missing initializer in const declaration", TYPESCRIPT),
+    ("SyntaxError: Unexpected token ':'", TYPESCRIPT),
+    ("SyntaxError: Unexpected identifier 'as'", TYPESCRIPT),
+    ("SyntaxError: Unexpected token 'enum'", TYPESCRIPT),
 ];
+
+/// Other programs end with those errors too, so it says if.
+const TYPESCRIPT: &str =
+    "if this is TypeScript: a program is JavaScript, where types are no syntax; leave them out, or compile it before";
 
 /// As they stand in the error of a program that looks for the client of a grant it has not got.
 const NO_CLIENT: (&str, &str) = (
@@ -62,6 +71,8 @@ mod tests {
     fn only_the_whole_line_of_an_error_that_ended_the_program_has_a_hint() {
         let told = failed("main.js:1\nreturn 1\n^\n\nSyntaxError: Illegal return statement\n    at main.js:1:1\n");
         assert!(hint(&told, false).is_some_and(|hint| hint.contains("process.exit()")));
+        let typed = failed("main.js:1\nconst n: number = 1\n\nSyntaxError: Missing initializer in const declaration\n");
+        assert!(hint(&typed, false).is_some_and(|hint| hint.starts_with("if this is TypeScript")));
         for other in [
             "caught SyntaxError: Illegal return statement\n",
             "SyntaxError: Illegal return statement of mine\n",

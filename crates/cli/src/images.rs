@@ -71,7 +71,8 @@ pub struct BuildArgs {
     /// Which images; without a name, all of them. What an image stands on is built too.
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// The guest binary; without it, the file plimsoll-guest beside this program.
+    /// The static guest binary; without it, plimsoll-guest beside this program, or the one that tools/guest-binary.sh built
+    /// in this program's build folder.
     #[arg(long, value_name = "FILE")]
     pub guest_binary: Option<PathBuf>,
     /// A file of Debian package sources to use instead of this host's, named *.sources or *.list.
@@ -205,7 +206,7 @@ fn build(args: &BuildArgs, lookup: &dyn Lookup) -> Result<Done, ImagesError> {
     }
     let guest_binary = match &args.guest_binary {
         Some(path) => path.clone(),
-        None => beside_this_program()?,
+        None => near_this_program()?,
     };
     let store = store(&args.target.store, lookup)?;
     let options = BuildOptions {
@@ -367,15 +368,11 @@ fn engine(lookup: &dyn Lookup) -> Result<Engine, ImagesError> {
     Ok(Engine::at(endpoint.path()))
 }
 
-fn beside_this_program() -> Result<PathBuf, ImagesError> {
-    let path = std::env::current_exe()?.with_file_name("plimsoll-guest");
-    if path.exists() {
-        return Ok(path);
-    }
-    Err(ImagesError::GuestBinary {
-        path: path.display().to_string(),
-        problem: "is not there: name the guest binary with --guest-binary FILE".to_owned(),
-    })
+fn near_this_program() -> Result<PathBuf, ImagesError> {
+    let program = std::env::current_exe()?;
+    let path = plimsoll_images::guest_binary_near(program.parent().unwrap_or(Path::new("/")))?;
+    streams::say(&format!("  guest binary {}", path.display()));
+    Ok(path)
 }
 
 /// Reading the archive takes a thread beside the one that talks.

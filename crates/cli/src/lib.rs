@@ -11,6 +11,7 @@ use clap::{CommandFactory as _, Parser as _};
 use plimsoll::env::Environment;
 use plimsoll_core::vars::Lookup;
 
+mod advice;
 pub mod args;
 mod artifacts;
 mod bench;
@@ -30,6 +31,7 @@ mod remote;
 mod request;
 mod run;
 mod serve;
+mod session;
 mod streams;
 mod tools;
 mod words;
@@ -56,6 +58,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, environment: impl FnOnce()
     };
     match cli.command {
         Command::Run(args) => ExitCode::from(run::run(&args, &environment())),
+        Command::Session(args) => ExitCode::from(session::session(&args, &environment())),
         Command::Describe(args) => {
             print_or_explain(describe::describe(&args, &environment()), args.json, "description")
         }

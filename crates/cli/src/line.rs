@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use plimsoll_core::limits::EXIT_TIMED_OUT;
-use plimsoll_core::{Diagnostics, JavaScriptResult, ProjectOutcome, ProjectResult, StepResult, Trap};
-use plimsoll_record::Answer;
+use plimsoll_core::{CellResult, Diagnostics, JavaScriptResult, ProjectOutcome, ProjectResult, StepResult, Trap};
+use plimsoll_record::{Answer, RunRecord};
 
 use crate::args::ProjectArgs;
 use crate::failure::{MAY_HAVE_RUN, NOTHING_RAN, USAGE};
@@ -59,6 +59,57 @@ pub(crate) fn about(answer: &Answer, result: &JavaScriptResult, lowered: Option<
         diagnostics.stderr_bytes,
     ));
     line.push_str(&ending(answer, &diagnostics));
+    line
+}
+
+/// What the line about a cell is about.
+pub(crate) struct AboutCell<'a> {
+    pub(crate) result: &'a CellResult,
+    pub(crate) record: &'a RunRecord,
+    pub(crate) duration_ms: i64,
+    pub(crate) diagnostics: &'a Diagnostics,
+}
+
+/// Its place in the session, then as [`about`]; and what became of the interpreter where that is not as before.
+pub(crate) fn about_cell(about: &AboutCell<'_>) -> String {
+    let AboutCell {
+        result,
+        record,
+        diagnostics,
+        ..
+    } = *about;
+    let mut line = format!(
+        "plimsoll: call {}, tier {}, {}, exit {}",
+        record.sequence,
+        visible(&record.isolation),
+        duration(about.duration_ms),
+        result.exit_code
+    );
+    if result.timed_out {
+        line.push_str(" (its timeout ended it)");
+    }
+    line.push_str(match (result.interpreter_started, result.interpreter_ended) {
+        (false, false) => "",
+        (true, false) => ", fresh interpreter",
+        (false, true) => ", the interpreter is gone with its variables",
+        (true, true) => ", fresh interpreter, which is gone again",
+    });
+    line.push_str(&cut(
+        "stdout",
+        result.stdout_truncated,
+        &result.stdout,
+        diagnostics.stdout_bytes,
+    ));
+    line.push_str(&cut(
+        "stderr",
+        result.stderr_truncated,
+        &result.stderr,
+        diagnostics.stderr_bytes,
+    ));
+    if let Some(limit) = diagnostics.limit_hit {
+        let _infallible = write!(line, ", limit hit: {}", limit.as_str());
+    }
+    let _infallible = write!(line, ", record {}", visible(&record.record_sha256));
     line
 }
 
@@ -239,7 +290,6 @@ fn meaning(result: &JavaScriptResult, diagnostics: &Diagnostics) -> Option<&'sta
 #[cfg(test)]
 mod tests {
     use plimsoll_core::{Limit, RunResult};
-    use plimsoll_record::RunRecord;
 
     use super::*;
 
@@ -323,6 +373,57 @@ mod tests {
             result: Some(RunResult::JavaScript(result.clone())),
         };
         about(&answer, result, None)
+    }
+
+    #[test]
+    fn the_line_about_a_cell_says_what_became_of_its_interpreter() {
+        let record = RunRecord {
+            isolation: "kernel".to_owned(),
+            sequence: 3,
+            record_sha256: "9a".repeat(32),
+            ..RunRecord::default()
+        };
+        let told = |result: CellResult| {
+            let diagnostics = Diagnostics {
+                limit_hit: result.stdout_truncated.then_some(Limit::Output),
+                stdout_bytes: 8,
+                ..Diagnostics::default()
+            };
+            about_cell(&AboutCell {
+                result: &result,
+                record: &record,
+                duration_ms: 12,
+                diagnostics: &diagnostics,
+            })
+            .replace(&record.record_sha256, "…")
+        };
+        let cell = |interpreter_started, interpreter_ended| CellResult {
+            interpreter_started,
+            interpreter_ended,
+            ..CellResult::default()
+        };
+        let timed_out = CellResult {
+            exit_code: 124,
+            timed_out: true,
+            stdout: b"kept".to_vec(),
+            stdout_truncated: true,
+            ..cell(false, true)
+        };
+        for (result, line) in [
+            (cell(false, false), "exit 0, record …"),
+            (cell(true, false), "exit 0, fresh interpreter, record …"),
+            (
+                cell(true, true),
+                "exit 0, fresh interpreter, which is gone again, record …",
+            ),
+            (
+                timed_out,
+                "exit 124 (its timeout ended it), the interpreter is gone with its variables, stdout truncated to 4 of 8 bytes, \
+                 limit hit: output, record …",
+            ),
+        ] {
+            assert_eq!(told(result), format!("plimsoll: call 3, tier kernel, 12 ms, {line}"));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use plimsoll::registry::{Choice, PROVIDERS};
 use plimsoll::{BuildError, Refusal, Sandbox};
 use plimsoll_core::vars::Lookup;
+use plimsoll_docker::settings::DockerSettings;
 
 use crate::failure::Failure;
 
@@ -83,6 +84,17 @@ pub(crate) fn in_process(named: Option<&str>, lookup: &dyn Lookup) -> bool {
     Choice::read(&for_one_run(named, lookup)).map_or(true, |choice| choice.in_process())
 }
 
+/// What the chosen settings weaken, for whoever starts a run with them. Settings that cannot be read are told by [`sandbox`].
+pub(crate) fn warnings(named: Option<&str>, lookup: &dyn Lookup) -> Vec<&'static str> {
+    let chosen = for_one_run(named, lookup);
+    match Choice::read(&chosen) {
+        Ok(choice) if choice.name() == "docker" => {
+            DockerSettings::read(&chosen, choice.resources).map_or_else(|_| Vec::new(), |settings| settings.warnings())
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// A sandbox for one run, in this process.
 pub(crate) async fn sandbox(named: Option<&str>, lookup: &dyn Lookup) -> Result<Sandbox, Failure> {
     let chosen = for_one_run(named, lookup);
@@ -99,7 +111,7 @@ pub(crate) async fn sandbox(named: Option<&str>, lookup: &dyn Lookup) -> Result<
 fn check_provider(chosen: &dyn Lookup) -> Result<(), Failure> {
     let value = chosen.get("SANDBOX_PROVIDER").unwrap_or_default().to_string_lossy();
     let name = value.trim();
-    if PROVIDERS.iter().any(|entry| entry.name == name) {
+    if PROVIDERS.iter().any(|entry| entry.name == name.to_lowercase()) {
         return Ok(());
     }
     let built: Vec<_> = PROVIDERS.iter().map(|entry| entry.name).collect();
@@ -143,6 +155,16 @@ mod tests {
     }
 
     #[test]
+    fn a_providers_name_may_be_written_as_the_daemon_reads_it() {
+        let checked = |name| check_provider(&Environment::from_pairs([("SANDBOX_PROVIDER", name)]));
+        for name in ["wasm", " WASM ", "Docker"] {
+            assert_eq!(checked(name), Ok(()), "{name:?}");
+        }
+        let told = checked(" Dokcer ").unwrap_err().line();
+        assert!(told.contains("SANDBOX_PROVIDER=\"Dokcer\""), "{told}");
+    }
+
+    #[test]
     fn the_cache_is_the_users_or_nowhere() {
         let at = |values: &[(&str, &str)]| cache(&Environment::from_pairs(values.iter().copied()));
         assert_eq!(at(&[]), None);
@@ -163,6 +185,20 @@ mod tests {
         assert!(in_process(None, &environment));
         assert!(in_process(Some("wasm"), &environment));
         assert!(!in_process(Some("docker"), &environment));
+    }
+
+    #[test]
+    fn a_wall_that_was_taken_down_is_told_of_the_provider_that_has_it() {
+        let environment = Environment::from_pairs([("SANDBOX_DOCKER_SECCOMP", "unconfined")]);
+        let [warning] = warnings(Some("docker"), &environment)[..] else {
+            panic!("one warning");
+        };
+        assert!(
+            warning.starts_with("SANDBOX_DOCKER_SECCOMP is unconfined: "),
+            "{warning}"
+        );
+        assert!(warnings(None, &environment).is_empty());
+        assert!(warnings(Some("docker"), &Environment::from_pairs([("HOME", "/h")])).is_empty());
     }
 
     #[test]

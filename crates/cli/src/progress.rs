@@ -82,7 +82,14 @@ impl Drop for Line {
 
 /// The signals by which a user ends a command, for one that would leave something behind if it simply ended.
 #[derive(Debug)]
-pub(crate) struct Signals(Option<[Signal; 2]>);
+pub(crate) struct Signals(Watched);
+
+#[derive(Debug)]
+enum Watched {
+    None,
+    Interrupt(Signal),
+    Both([Signal; 2]),
+}
 
 impl Signals {
     /// Watches for them if `wanted`; otherwise they end the process, as always.
@@ -91,20 +98,28 @@ impl Signals {
     /// The system lets nobody watch.
     pub(crate) fn watched(wanted: bool) -> Result<Self, Failure> {
         if !wanted {
-            return Ok(Self(None));
+            return Ok(Self(Watched::None));
         }
-        let one = |kind| signal(kind).map_err(|error| Failure::not_ready(&error));
-        Ok(Self(Some([
+        Ok(Self(Watched::Both([
             one(SignalKind::interrupt())?,
             one(SignalKind::terminate())?,
         ])))
     }
 
+    /// Watches for interrupts only; every other signal does what it always does.
+    ///
+    /// # Errors
+    /// As [`Signals::watched`].
+    pub(crate) fn interrupts() -> Result<Self, Failure> {
+        one(SignalKind::interrupt()).map(|one| Self(Watched::Interrupt(one)))
+    }
+
     /// The next one; never, where none is watched.
     pub(crate) async fn next(&mut self) {
         match &mut self.0 {
-            None => std::future::pending().await,
-            Some([interrupt, terminate]) => {
+            Watched::None => std::future::pending().await,
+            Watched::Interrupt(interrupt) => drop(interrupt.recv().await),
+            Watched::Both([interrupt, terminate]) => {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
@@ -128,6 +143,10 @@ impl Signals {
             () = self.next() => (None, true),
         }
     }
+}
+
+fn one(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::not_ready(&error))
 }
 
 #[cfg(test)]

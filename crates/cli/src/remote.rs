@@ -166,7 +166,7 @@ fn environment(stated: PayloadEnvironment) -> Option<pb::PayloadEnvironment> {
     })
 }
 
-fn client(url: &str, insecure: bool, lookup: &dyn Lookup) -> Result<Client, Failure> {
+pub(crate) fn client(url: &str, insecure: bool, lookup: &dyn Lookup) -> Result<Client, Failure> {
     let mut builder = Client::builder(url).insecure_http(insecure);
     if let Some(token) = lookup.get(TOKEN) {
         let token = token
@@ -185,7 +185,7 @@ fn client(url: &str, insecure: bool, lookup: &dyn Lookup) -> Result<Client, Fail
 }
 
 /// Whether anything ran is the client's word, never guessed from a code.
-fn failure(error: &Error, url: &str, lookup: &dyn Lookup) -> Failure {
+pub(crate) fn failure(error: &Error, url: &str, lookup: &dyn Lookup) -> Failure {
     let failure = marked(error);
     match error.kind() {
         _ if error.code() == Code::Unauthenticated && !error.answer_not_bound() => {

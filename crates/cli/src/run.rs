@@ -16,7 +16,10 @@ use crate::line::{self, Lowered};
 use crate::progress::{Progress, Signals};
 use crate::request::{self, Prepared};
 use crate::streams::Written;
-use crate::{artifacts, grants, hint, local, remote, runtime, streams};
+use crate::{advice, artifacts, grants, hint, local, remote, runtime, streams};
+
+/// Exit code of a run that succeeded and of which something could not be written here.
+const UNWRITTEN: u8 = 1;
 
 /// Runs the program and reports it; the exit code of the process.
 pub(crate) fn run(args: &RunArgs, lookup: &dyn Lookup) -> u8 {
@@ -48,6 +51,12 @@ fn attempt(args: &RunArgs, lookup: &dyn Lookup) -> Result<Ran, Failure> {
 async fn run_here(args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> Result<Ran, Failure> {
     let named = args.target.provider.as_deref();
     let profiles = grants::profiles(&args.grant, args.quiet || args.json, lookup)?;
+    if !(args.quiet || args.json) {
+        let warnings = local::warnings(named, lookup);
+        warnings
+            .into_iter()
+            .for_each(|warning| streams::say(&format!("plimsoll: {warning}")));
+    }
     let progress = Progress::new(args.quiet, lookup);
     // A sandbox outside this process does not go with it.
     let mut signals = Signals::watched(!local::in_process(named, lookup))?;
@@ -87,9 +96,11 @@ async fn run_here(args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> R
         () = signals.next() => notes.push("plimsoll: interrupted before everything was cleared away".to_owned()),
     }
     let answer = answered?;
-    // The process ends with this run, and the kernel takes everything back at once; taking it apart first takes time that
-    // the whole command has little of.
-    let _left_to_the_kernel = ManuallyDrop::new(sandbox);
+    if local::in_process(named, lookup) {
+        // The process ends with this run, and the kernel takes everything back at once; taking it apart first takes time
+        // that the whole command has little of. What a provider has in the file system, the kernel leaves there.
+        let _left_to_the_kernel = ManuallyDrop::new(sandbox);
+    }
     Ok(Ran { answer, lowered, notes })
 }
 
@@ -131,7 +142,7 @@ fn explained(error: RunError, args: &RunArgs) -> Failure {
         && matches!(&error, RunError::NotDispatched(refusal) if refusal.reason() == Reason::Unsupported);
     let failure = Failure::from(error);
     if no_projects {
-        failure.with_advice("steps need a shell: use --provider docker, or --daemon with a daemon that has one")
+        failure.with_advice("for shell steps use --provider docker, or --daemon with a daemon that has a shell")
     } else {
         failure
     }
@@ -149,31 +160,33 @@ fn deliver(args: &RunArgs, ran: Ran, lookup: &dyn Lookup) -> Result<u8, Failure>
             if let Some(hint) = hint::hint(&result, args.grant.profile.is_some()) {
                 notes.push(format!("plimsoll: hint: {hint}"));
             }
+            notes.extend(advice::lines(&result.advice));
             notes.push(line::about(&answer, &result, lowered));
-            write(
+            let written = write(
                 args,
                 answer,
                 &[(result.stdout.as_slice(), result.stderr.as_slice())],
                 &notes,
                 lookup,
-            )?;
-            Ok(exit_code(&result))
+            );
+            Ok(with_losses(exit_code(&result), written.err()))
         }
-        Some(RunResult::Project(result)) if is_project => {
-            if let Some(out) = request::out(args) {
-                out.write(&result.artifacts, &args.project.artifacts)?;
-            }
+        Some(RunResult::Project(mut result)) if is_project => {
+            artifacts::only_asked(&result.artifacts, &args.project.artifacts)?;
             let missing = artifacts::missing(&result.artifacts, &args.project.artifacts);
             notes.extend(line::about_steps(&result, args.project.steps.len()));
             notes.extend(missing.into_iter().map(line::about_missing));
+            let unwritten = request::out(args).map_or_else(Vec::new, |out| out.write(&mut result.artifacts));
+            notes.extend(advice::lines(&result.advice));
             notes.push(line::about_project(&answer, &result, &args.project, lowered));
             let steps: Vec<Written<'_>> = result
                 .steps
                 .iter()
                 .map(|step| (step.stdout.as_slice(), step.stderr.as_slice()))
                 .collect();
-            write(args, answer, &steps, &notes, lookup)?;
-            Ok(exit_code_of_project(&result, args.project.steps.len()))
+            let written = write(args, answer, &steps, &notes, lookup);
+            let exit_code = exit_code_of_project(&result, args.project.steps.len());
+            Ok(with_losses(exit_code, written.err().into_iter().chain(unwritten)))
         }
         _ => Err(Failure::may_have_run(
             Code::DataLoss,
@@ -182,14 +195,30 @@ fn deliver(args: &RunArgs, ran: Ran, lookup: &dyn Lookup) -> Result<u8, Failure>
     }
 }
 
+/// Tells what of an answered run was lost here, and what the process then ends with. `--quiet` silences the line about a run,
+/// and this is not that line.
+fn with_losses(exit_code: u8, lost: impl IntoIterator<Item = String>) -> u8 {
+    let mut exit_code = exit_code;
+    for lost in lost {
+        streams::say(&format!("plimsoll: {lost}"));
+        if exit_code == 0 {
+            exit_code = UNWRITTEN;
+        }
+    }
+    exit_code
+}
+
 /// What the guest wrote, or the whole answer in its place, and then our own lines.
+///
+/// # Errors
+/// The guest's output could not be written, in words.
 fn write(
     args: &RunArgs,
     answer: Answer,
     guest: &[Written<'_>],
     notes: &[String],
     lookup: &dyn Lookup,
-) -> Result<(), Failure> {
+) -> Result<(), String> {
     let written = if args.json {
         let mut text = json::to_json(&pb::RunResponse::from(answer));
         text.push(b'\n');
@@ -200,16 +229,13 @@ fn write(
             streams::stderr(stderr).map(drop)
         })
     };
-    written
-        .map_err(|error| Failure::may_have_run(Code::DataLoss, format!("the output could not be written: {error}")))?;
     if !args.quiet {
         let guest = if args.json { &[][..] } else { guest };
         streams::say_after(notes, guest, streams::may_dim(crate::no_color(lookup)));
     }
-    Ok(())
+    written.map_err(|error| format!("the output could not be written: {error}"))
 }
 
-/// The guest's exit code in the eight bits a process has; a failure never becomes a success on the way.
 fn exit_code(result: &JavaScriptResult) -> u8 {
     eight_bits(result.exit_code)
 }
@@ -226,7 +252,8 @@ fn exit_code_of_project(result: &ProjectResult, asked: usize) -> u8 {
     }
 }
 
-fn eight_bits(exit_code: i32) -> u8 {
+/// An exit code in the eight bits a process has; a failure never becomes a success on the way.
+pub(crate) fn eight_bits(exit_code: i32) -> u8 {
     let [low, ..] = exit_code.to_le_bytes();
     if low == 0 && exit_code != 0 { 1 } else { low }
 }

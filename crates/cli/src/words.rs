@@ -1,10 +1,12 @@
 //! The words of the wire, said as the command line says them.
 
 /// Fields of a request or a client, and what somebody who types a command calls them.
-const FIELDS: [(&str, &str); 8] = [
+const FIELDS: [(&str, &str); 10] = [
     ("minimum_isolation", "--floor"),
     ("timeout_ms", "--timeout"),
     ("javascript.code", "the program"),
+    ("cell.code", "the cell"),
+    ("cell.language", "--language"),
     ("project.steps", "--step"),
     ("project.artifacts", "--artifact"),
     ("grant_profile", "--grant"),

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use plimsoll_core::{Code, Payload, PayloadKind, Reason, RunRequest, RunResult, SoftwareRule};
 use plimsoll_record::{Answer, LiveAnswer, LiveFault, RunRecord, verify_live};
 use plimsoll_wire::http::{JSON, NOT_DISPATCHED, REQUEST_ID};
-use plimsoll_wire::json::{JsonMessage, from_json};
+use plimsoll_wire::json::{JsonError, JsonMessage, from_json, from_json_with_end};
 use plimsoll_wire::{RemoteError, pb};
 
 use crate::error::{Error, ErrorKind, Refusal};
@@ -13,6 +13,15 @@ use crate::transport::HttpAnswer;
 
 /// Status, binding, content type and strict reading, in that order.
 pub(crate) fn read<M: JsonMessage>(http: &HttpAnswer) -> Result<M, Error> {
+    read_with(http, from_json)
+}
+
+/// As [`read`], for an answer that states how a session ended: an end this build has no name for is one all the same.
+pub(crate) fn read_session<M: JsonMessage>(http: &HttpAnswer) -> Result<M, Error> {
+    read_with(http, from_json_with_end)
+}
+
+fn read_with<M>(http: &HttpAnswer, decode: impl FnOnce(&[u8]) -> Result<M, JsonError>) -> Result<M, Error> {
     let bound = only_value(&http.headers, REQUEST_ID) == Some(http.request_id.as_str());
     if http.status != 200 {
         return Err(restore(http, bound));
@@ -32,7 +41,7 @@ pub(crate) fn read<M: JsonMessage>(http: &HttpAnswer) -> Result<M, Error> {
             "the answer's content type is not application/json".to_owned(),
         ));
     }
-    from_json(&http.body).map_err(|fault| malformed(format!("the answer cannot be read: {fault}")).with_source(fault))
+    decode(&http.body).map_err(|fault| malformed(format!("the answer cannot be read: {fault}")).with_source(fault))
 }
 
 /// The one value of a header; nothing when it is absent, repeated or not text.
@@ -119,13 +128,7 @@ pub(crate) fn check_run(
     let output = match output {
         Some(output) if found == asked => output,
         other => {
-            let word = |kind: Option<PayloadKind>| kind.map_or("none", PayloadKind::as_str);
-            let message = format!(
-                "a result of kind {} was asked for, the answer holds {}",
-                word(asked),
-                word(found)
-            );
-            let error = Error::new(ErrorKind::ResultKindMismatch, message).with_status(200);
+            let error = other_kind(asked, found);
             return Err(match other {
                 Some(output) => error.with_result(output),
                 None => error,
@@ -133,28 +136,54 @@ pub(crate) fn check_run(
         }
     };
     if let Err(fault) = record {
-        let kind = match fault {
-            LiveFault::NoRecord => ErrorKind::NoRecord,
-            LiveFault::Version { .. } => ErrorKind::RecordVersion,
-            LiveFault::Mismatch(_) | LiveFault::BelowFloor { .. } => ErrorKind::RecordMismatch,
-        };
-        return Err(Error::new(kind, fault.to_string())
-            .with_status(200)
-            .with_source(fault)
-            .with_result(output));
+        return Err(disbelieved(fault).with_result(output));
     }
     let (stated, floor) = (&output.evidence().isolation, &request.minimum_isolation);
     if !meets(stated, floor) {
-        let message = format!("the floor sent was {floor}, and the answer states tier {stated:?}");
-        return Err(Error::new(ErrorKind::IsolationEvidenceMismatch, message)
-            .with_status(200)
-            .with_result(output));
+        return Err(below_floor(stated, floor).with_result(output));
     }
     Ok(output)
 }
 
+/// A record that does not stand.
+pub(crate) fn disbelieved(fault: LiveFault) -> Error {
+    let kind = match fault {
+        LiveFault::NoRecord => ErrorKind::NoRecord,
+        LiveFault::Version { .. } => ErrorKind::RecordVersion,
+        LiveFault::Mismatch(_) => ErrorKind::RecordMismatch,
+        LiveFault::BelowFloor { .. } => ErrorKind::IsolationEvidenceMismatch,
+    };
+    Error::new(kind, fault.to_string()).with_status(200).with_source(fault)
+}
+
+/// A stated tier below the floor that was sent.
+pub(crate) fn below_floor(stated: &str, floor: &str) -> Error {
+    let message = format!("the floor sent was {floor}, and the answer states tier {stated:?}");
+    Error::new(ErrorKind::IsolationEvidenceMismatch, message).with_status(200)
+}
+
+/// A result of another kind than was asked for, or none.
+pub(crate) fn other_kind(asked: Option<PayloadKind>, found: Option<PayloadKind>) -> Error {
+    let word = |kind: Option<PayloadKind>| kind.map_or("none", PayloadKind::as_str);
+    let message = format!(
+        "a result of kind {} was asked for, the answer holds {}",
+        word(asked),
+        word(found)
+    );
+    Error::new(ErrorKind::ResultKindMismatch, message).with_status(200)
+}
+
 fn check_record(request: &RunRequest, rule: Option<&SoftwareRule>, answer: &Answer) -> Result<(), LiveFault> {
     let rule = rule.ok_or(LiveFault::Mismatch("the request's software rule is malformed"))?;
+    single_run(recompute(request, rule, answer)?)
+}
+
+/// Recomputes the record of an answer from the request that was sent and the answer that came.
+pub(crate) fn recompute<'a>(
+    request: &RunRequest,
+    rule: &SoftwareRule,
+    answer: &'a Answer,
+) -> Result<&'a RunRecord, LiveFault> {
     let live = LiveAnswer {
         provider: &answer.sandbox,
         isolation: &answer.isolation,
@@ -163,7 +192,7 @@ fn check_record(request: &RunRequest, rule: Option<&SoftwareRule>, answer: &Answ
         instance: &answer.instance,
         result: answer.result.as_ref(),
     };
-    single_run(verify_live(request, rule, &live, answer.record.as_ref())?)
+    verify_live(request, rule, &live, answer.record.as_ref())
 }
 
 /// A single run stands in no chain.

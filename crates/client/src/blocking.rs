@@ -3,15 +3,18 @@
 //! Every call drives a small runtime of its own on the calling thread, so a client can be shared between threads and no
 //! thread of ours lives between calls. Inside an async program use [`crate::Client`]; calls from there are refused.
 
+use std::fmt;
 use std::future::Future;
 
-use plimsoll_core::RunRequest;
+use plimsoll_core::{RunRequest, SessionEnded, Tier};
+use plimsoll_record::RunRecord;
 
 use crate::call::{FloorStated, ModuleRequest, ProjectRequest, RunCall, RunResultKind, javascript};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Refusal};
 use crate::info::Info;
-use crate::results::{JavaScriptResult, ModuleResult, ProjectResult, RunOutput};
+use crate::results::{CellResult, JavaScriptResult, ModuleResult, ProjectResult, RunOutput};
+use crate::session::{Canceled, CellRequest, Closed, NotClosed, OpenSession, SessionCall};
 
 /// A client whose calls return when they are done. Built from [`crate::Client`], with the same guarantees.
 #[derive(Clone, Debug)]
@@ -66,6 +69,113 @@ impl Client {
     pub fn run_module(&self, module: ModuleRequest) -> RunCall<'_, ModuleResult, crate::FloorMissing, Self> {
         RunCall::new(self, module.into_payload())
     }
+
+    /// Opens one sandbox to be kept for many calls.
+    pub fn open_session(&self) -> OpenSession<'_, crate::FloorMissing, Self> {
+        OpenSession::new(self)
+    }
+}
+
+impl OpenSession<'_, FloorStated, Client> {
+    /// Validates the request, opens the session, waits, and checks what it states. A cancelled open that was sent returns once
+    /// its session is closed.
+    ///
+    /// # Errors
+    /// As [`OpenSession::send`] of the async client.
+    pub fn send(self) -> Result<Session, Error> {
+        block_on(self.send_through(|client| &client.0, Canceled::Waits)).map(Session)
+    }
+}
+
+/// As [`crate::Session`]: one call after the other, also from many threads. Dropped without [`Session::close`] it is closed
+/// there and then, for 2 seconds at most.
+pub struct Session(crate::Session);
+
+impl From<crate::Session> for Session {
+    fn from(session: crate::Session) -> Self {
+        Self(session)
+    }
+}
+
+macro_rules! as_in_the_async_session {
+    ($($name:ident -> $out:ty),* $(,)?) => { $(
+        #[doc = concat!("As [`crate::Session::", stringify!($name), "`].")]
+        pub fn $name(&self) -> $out {
+            self.0.$name()
+        }
+    )* };
+}
+
+impl Session {
+    as_in_the_async_session!(
+        fingerprint -> &str,
+        provider -> &str,
+        isolation -> &str,
+        tier -> Option<Tier>,
+        software_identity -> &str,
+        expires_unix_ms -> i64,
+        idle_timeout_ms -> u32,
+        calls -> u64,
+        last_record_sha256 -> String,
+        records -> Vec<RunRecord>,
+        ended -> Option<SessionEnded>,
+        stopped -> Option<String>,
+    );
+
+    /// Runs a cell in the session's interpreter of its language; variables of earlier cells are there.
+    pub fn run_cell(&self, cell: CellRequest) -> SessionCall<'_, CellResult, Self> {
+        SessionCall::new(self, cell.into_payload())
+    }
+
+    /// Runs one JavaScript program beside the interpreters: it shares the session's files and none of their variables.
+    pub fn run_javascript(&self, code: impl Into<String>) -> SessionCall<'_, JavaScriptResult, Self> {
+        SessionCall::new(self, javascript(code.into()))
+    }
+
+    /// Runs shell steps in the session's work directory.
+    pub fn run_project(&self, project: ProjectRequest) -> SessionCall<'_, ProjectResult, Self> {
+        SessionCall::new(self, project.into_payload())
+    }
+
+    /// Closes the session and compares the daemon's count and last record with the chain seen here.
+    ///
+    /// # Errors
+    /// As [`crate::Session::close`].
+    pub fn close(mut self) -> Result<Closed, NotClosed> {
+        block_on(self.0.take().close())
+    }
+}
+
+impl<R: RunResultKind> SessionCall<'_, R, Session> {
+    /// Validates the call, waits for the calls before it, sends it, waits, and checks the answer and its place in the chain.
+    ///
+    /// # Errors
+    /// As [`SessionCall::send`] of the async session.
+    pub fn send(self) -> Result<R, Error> {
+        block_on(self.send_through(|session| &session.0))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // In an async program the session's own drop has a task to give it to.
+        if tokio::runtime::Handle::try_current().is_err()
+            && let Some(closing) = self.0.closing_now()
+        {
+            let closed = block_on(async {
+                closing.await;
+                Ok::<(), Error>(())
+            });
+            // Nobody is left to tell.
+            drop(closed);
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl<R: RunResultKind> RunCall<'_, R, FloorStated, Client> {
@@ -78,15 +188,16 @@ impl<R: RunResultKind> RunCall<'_, R, FloorStated, Client> {
     }
 }
 
-fn block_on<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+fn block_on<T, E: From<Error>>(call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let refused = |message: &str| Error::new(ErrorKind::InvalidOption, message).marked(Refusal::Request);
     if tokio::runtime::Handle::try_current().is_ok() {
-        return Err(refused(
+        return Err(E::from(refused(
             "blocking::Client was called inside an async runtime; use plimsoll_client::Client there",
-        ));
+        )));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| refused("no runtime can be started for the call").with_source(error))?;
+    let runtime =
+        runtime.map_err(|error| E::from(refused("no runtime can be started for the call").with_source(error)))?;
     let outcome = runtime.block_on(call);
     // A name look-up the call gave up on may still sit in the system's resolver; it is not waited for.
     runtime.shutdown_background();

@@ -16,7 +16,7 @@ use plimsoll_core::{
 use crate::cancel::CancelToken;
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
-use crate::results::{JavaScriptResult, ModuleResult, ProjectResult, RunOutput};
+use crate::results::{CellResult, JavaScriptResult, ModuleResult, ProjectResult, RunOutput};
 
 tokio::task_local! {
     static TRACE_ID: String;
@@ -150,16 +150,9 @@ impl<R: RunResultKind, C> RunCall<'_, R, FloorStated, C> {
             Payload::Project(run) => run.grant_profile = profile,
             Payload::Module(_) | Payload::Cell(_) => {}
         }
-        let trace_id = self
-            .trace_id
-            .or_else(|| TRACE_ID.try_with(Clone::clone).ok())
-            .unwrap_or_default();
-        if !trace_id.is_empty() {
-            TraceId::parse(&trace_id).map_err(|fault| plimsoll_core::Refusal::request(fault.to_string()))?;
-        }
         let request = RunRequest {
             minimum_isolation: self.floor.map_or("", Tier::as_str).to_owned(),
-            trace_id,
+            trace_id: traced(self.trace_id)?,
             timeout_ms: self.timeout_ms,
             software_rule: self.software.to_text(),
             ..RunRequest::new(self.payload)
@@ -295,7 +288,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The results a [`RunCall`] can have. Closed: the protocol has these kinds.
+/// The results a [`RunCall`] or a [`crate::SessionCall`] can have. Closed: the protocol has these kinds.
 pub trait RunResultKind: sealed::Sealed + Sized {
     /// The kind of payload whose result this is.
     const KIND: PayloadKind;
@@ -324,15 +317,25 @@ macro_rules! result_kinds {
 result_kinds!(
     JavaScriptResult = JavaScript,
     ProjectResult = Project,
-    ModuleResult = Module
+    ModuleResult = Module,
+    CellResult = Cell
 );
 
 impl TakesGrant for JavaScriptResult {}
 impl TakesGrant for ProjectResult {}
 
+/// The trace id of a call: its own, else the one of [`with_trace_id`], else none.
+pub(crate) fn traced(own: Option<String>) -> Result<String, Error> {
+    let trace_id = own.or_else(|| TRACE_ID.try_with(Clone::clone).ok()).unwrap_or_default();
+    if !trace_id.is_empty() {
+        TraceId::parse(&trace_id).map_err(|fault| plimsoll_core::Refusal::request(fault.to_string()))?;
+    }
+    Ok(trace_id)
+}
+
 /// Whole milliseconds as they travel: rounded at the microsecond, then down; a positive value becomes at least 1, and the
 /// largest is 2^31 - 1.
-fn timeout_ms(timeout: Duration) -> i32 {
+pub(crate) fn timeout_ms(timeout: Duration) -> i32 {
     let micros = (timeout.as_nanos() + 500) / 1000;
     let ms = i32::try_from(micros / 1000).unwrap_or(i32::MAX);
     if timeout.is_zero() { 0 } else { ms.max(1) }

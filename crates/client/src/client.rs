@@ -90,6 +90,11 @@ impl Client {
         }
     }
 
+    /// How calls are made.
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.shared.transport
+    }
+
     /// The grant profile that calls of a kind name when they name none themselves.
     pub(crate) fn default_grant(&self, kind: PayloadKind) -> &str {
         match kind {

@@ -1,4 +1,5 @@
-//! What must not compile: a call whose floor was forgotten or taken back. Each pair differs in one line; the
+//! What must not compile: a call or a session whose floor was forgotten or taken back, and a call in a session that was
+//! closed. Each pair differs in one line; the
 //! first compiles, so the second fails for that line and no other reason.
 //!
 //! A snippet:
@@ -55,5 +56,56 @@
 //! # use plimsoll_client::{Client, ModuleRequest};
 //! async fn forgotten(client: Client, module: ModuleRequest) {
 //!     let _ = client.run_module(module).send().await;
+//! }
+//! ```
+//!
+//! A session, opened:
+//!
+//! ```
+//! # use plimsoll_client::{Client, Tier};
+//! async fn stated(client: Client) {
+//!     let _ = client.open_session().owner("alice").floor(Tier::Vm).send().await;
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use plimsoll_client::{Client, Tier};
+//! async fn forgotten(client: Client) {
+//!     let _ = client.open_session().owner("alice").send().await;
+//! }
+//! ```
+//!
+//! A session that was closed runs nothing, and is not closed twice:
+//!
+//! ```
+//! # use plimsoll_client::{CellRequest, Session};
+//! async fn in_order(session: Session) {
+//!     let _ = session.run_cell(CellRequest::python("1")).send().await;
+//!     let _ = session.close().await;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # use plimsoll_client::{CellRequest, Session};
+//! async fn too_late(session: Session) {
+//!     let _ = session.close().await;
+//!     let _ = session.run_cell(CellRequest::python("1")).send().await;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # use plimsoll_client::Session;
+//! async fn twice(session: Session) {
+//!     let _ = session.close().await;
+//!     let _ = session.close().await;
+//! }
+//! ```
+//!
+//! A module has no place in a session:
+//!
+//! ```compile_fail,E0599
+//! # use plimsoll_client::{ModuleRequest, Session};
+//! async fn nowhere(session: Session, module: ModuleRequest) {
+//!     let _ = session.run_module(module).send().await;
 //! }
 //! ```

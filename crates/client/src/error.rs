@@ -8,6 +8,7 @@ use plimsoll_record::RunRecord;
 
 use crate::info::Info;
 use crate::results::RunOutput;
+use crate::session::SessionSummary;
 
 /// Why nothing of a call ran. An error that carries one can be tried again without running anything twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,6 +101,9 @@ pub enum ErrorKind {
     AtCapacity,
     /// The session has ended.
     SessionEnded,
+    /// This client sends nothing more into the session, because an answer of an earlier call was lost or could not be
+    /// believed; see [`crate::Session::stopped`]. Nothing of this call ran.
+    SessionStopped,
     /// The caller cancelled.
     RequestCanceled,
     /// The daemon was not reached, or the connection broke.
@@ -120,8 +124,13 @@ pub enum ErrorKind {
     RecordMismatch,
     /// The answer states a tier below the floor that was sent.
     IsolationEvidenceMismatch,
+    /// What a session states when it is opened is software outside the rule that was sent.
+    SoftwareEvidenceMismatch,
     /// The answer holds another kind of result than was asked for, or none.
     ResultKindMismatch,
+    /// What the daemon states about a session does not continue the chain of records seen here: a call was dropped,
+    /// repeated, reordered or changed, or belongs to another session.
+    Chain,
 }
 
 impl ErrorKind {
@@ -134,7 +143,9 @@ impl ErrorKind {
                 | Self::RecordVersion
                 | Self::RecordMismatch
                 | Self::IsolationEvidenceMismatch
+                | Self::SoftwareEvidenceMismatch
                 | Self::ResultKindMismatch
+                | Self::Chain
         )
     }
 
@@ -157,9 +168,11 @@ impl ErrorKind {
             Self::InvalidBaseUrl | Self::InvalidOption | Self::InsecureHttp | Self::InvalidRequest => {
                 Code::InvalidArgument
             }
-            Self::InsufficientIsolation | Self::SoftwareMismatch | Self::Disabled | Self::SessionEnded => {
-                Code::FailedPrecondition
-            }
+            Self::InsufficientIsolation
+            | Self::SoftwareMismatch
+            | Self::Disabled
+            | Self::SessionEnded
+            | Self::SessionStopped => Code::FailedPrecondition,
             Self::Unsupported | Self::ProtocolMismatch => Code::Unimplemented,
             Self::AtCapacity | Self::ResponseTooLarge => Code::ResourceExhausted,
             Self::RequestCanceled => Code::Canceled,
@@ -171,7 +184,9 @@ impl ErrorKind {
             | Self::RecordVersion
             | Self::RecordMismatch
             | Self::IsolationEvidenceMismatch
-            | Self::ResultKindMismatch => Code::DataLoss,
+            | Self::SoftwareEvidenceMismatch
+            | Self::ResultKindMismatch
+            | Self::Chain => Code::DataLoss,
         }
     }
 }
@@ -192,6 +207,8 @@ struct Inner {
     answer_not_bound: bool,
     session_end: Option<SessionEnded>,
     unanswered: Option<RunRecord>,
+    record: Option<RunRecord>,
+    summary: Option<SessionSummary>,
     result: Option<RunOutput>,
     info: Option<Info>,
     source: Option<Box<dyn StdError + Send + Sync>>,
@@ -240,6 +257,17 @@ impl Error {
         self.0.unanswered.as_ref()
     }
 
+    /// The record of a session call that ended in this error after it may have run: checked, and the newest of the
+    /// session's chain. The session goes on.
+    pub fn record(&self) -> Option<&RunRecord> {
+        self.0.record.as_ref()
+    }
+
+    /// On [`ErrorKind::Chain`] of a close: what the daemon says of the session it closed.
+    pub fn summary(&self) -> Option<&SessionSummary> {
+        self.0.summary.as_ref()
+    }
+
     /// On data-loss errors: what came back, for inspection only. Its record is there only if the record itself checked.
     pub fn result(&self) -> Option<&RunOutput> {
         self.0.result.as_ref()
@@ -261,6 +289,8 @@ impl Error {
             answer_not_bound: false,
             session_end: None,
             unanswered: None,
+            record: None,
+            summary: None,
             result: None,
             info: None,
             source: None,
@@ -313,6 +343,16 @@ impl Error {
 
     pub(crate) fn with_unanswered(mut self, record: RunRecord) -> Self {
         self.0.unanswered = Some(record);
+        self
+    }
+
+    pub(crate) fn with_record(mut self, record: RunRecord) -> Self {
+        self.0.record = Some(record);
+        self
+    }
+
+    pub(crate) fn with_summary(mut self, summary: SessionSummary) -> Self {
+        self.0.summary = Some(summary);
         self
     }
 

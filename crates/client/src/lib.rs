@@ -80,6 +80,7 @@ mod compile_fail;
 mod error;
 mod info;
 mod results;
+mod session;
 mod stream;
 mod transport;
 mod url;
@@ -96,7 +97,8 @@ pub use plimsoll_core::{
     AdviceFinding, Artifact, Code, Diagnostics, Limit, ModuleRowResult, Payload, PayloadEnvironment, PayloadKind,
     ProjectOutcome, Resources, RunRequest, SessionEnd, SessionEnded, SoftwareRule, StepResult, Tier, Trap,
 };
-pub use plimsoll_record::RunRecord;
+pub use plimsoll_record::{ChainFault, RunRecord, verify_chain};
 pub use results::{CellResult, Evidence, JavaScriptResult, ModuleResult, ProjectResult, RunOutput, meets};
+pub use session::{CellRequest, Closed, NotClosed, OpenSession, Session, SessionCall, SessionSummary};
 // The type `ClientBuilder::tls` takes, in the version this client is built with.
 pub use rustls;

@@ -66,11 +66,21 @@ impl Transport {
         body: Vec<u8>,
         cancel: Option<&CancelToken>,
     ) -> Result<HttpAnswer, Error> {
+        self.post_watched(procedure, body, cancel, &Sent::default()).await
+    }
+
+    /// As [`Transport::post`], and somebody watches whether anything has left.
+    pub(crate) async fn post_watched(
+        &self,
+        procedure: Procedure,
+        body: Vec<u8>,
+        cancel: Option<&CancelToken>,
+        sent: &Sent,
+    ) -> Result<HttpAnswer, Error> {
         if cancel.is_some_and(CancelToken::is_canceled) {
             return Err(Error::canceled(false));
         }
         let deadline = Instant::now() + self.timeout;
-        let sent = Sent::default();
         let canceled = async {
             match cancel {
                 Some(token) => token.canceled().await,
@@ -84,7 +94,7 @@ impl Transport {
         };
         tokio::select! {
             biased;
-            outcome = self.exchange(procedure, body, &sent) => outcome,
+            outcome = self.exchange(procedure, body, sent) => outcome,
             () = canceled => Err(Error::canceled(sent.get())),
             () = sleep_until(deadline) => {
                 let message = format!("no whole answer within the request timeout of {:?}", self.timeout);

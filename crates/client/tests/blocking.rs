@@ -1,10 +1,12 @@
 //! The client without an async runtime (feature `blocking`).
 
 mod common;
+#[path = "common/keeper.rs"]
+mod keeper;
 
 use std::time::Duration;
 
-use plimsoll_client::{CancelToken, ErrorKind, Refusal, RunRequest, Tier, blocking};
+use plimsoll_client::{CancelToken, CellRequest, ErrorKind, Refusal, RunRequest, SessionEnd, Tier, blocking};
 
 /// A daemon on threads of its own, so that the test's thread is free of any runtime.
 fn daemon() -> (tokio::runtime::Runtime, common::Server) {
@@ -70,4 +72,72 @@ async fn inside_an_async_runtime_it_refuses_instead_of_panicking() {
         (ErrorKind::InvalidOption, Some(Refusal::Request))
     );
     assert_eq!(server.connections(), 0);
+}
+
+/// A daemon that keeps one session, on threads of its own.
+fn keeper() -> (tokio::runtime::Runtime, common::Server) {
+    let (runtime, _unused) = daemon();
+    let server = runtime.block_on(keeper::changing(|_, _| ()));
+    (runtime, server)
+}
+
+#[test]
+fn a_session_runs_one_call_after_the_other_also_from_many_threads() {
+    let (_runtime, server) = keeper();
+    let client = blocking::Client::from(server.client());
+    let session = client.open_session().floor(Tier::Container).send().unwrap();
+    assert_eq!(
+        (session.fingerprint(), session.tier()),
+        (keeper::FINGERPRINT, Some(Tier::Kernel))
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| session.run_cell(CellRequest::python("6 * 7")).send().unwrap());
+        }
+    });
+    session.run_javascript("6 * 7").send().unwrap();
+    assert_eq!(
+        (session.calls(), session.records().len(), session.stopped()),
+        (5, 5, None)
+    );
+    let closed = session.close().unwrap();
+    assert!(closed.is_confirmed());
+    assert_eq!((closed.summary().calls, closed.summary().end), (5, SessionEnd::Closed));
+    assert_eq!(keeper::count(&server, "CloseSession"), 1);
+}
+
+#[test]
+fn a_session_that_is_dropped_is_closed_there_and_then() {
+    let (_runtime, server) = keeper();
+    let client = blocking::Client::from(server.client());
+    drop(client.open_session().any_tier().send().unwrap());
+    assert_eq!(keeper::count(&server, "CloseSession"), 1);
+}
+
+#[test]
+fn an_open_that_was_cancelled_after_it_was_sent_returns_once_its_session_is_closed() {
+    let (runtime, _unused) = daemon();
+    let server = runtime.block_on(common::Server::answering({
+        let keeper = keeper::Keeper::new();
+        move |received| {
+            if matches!(keeper::asked(received), keeper::Asked::Open) {
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            keeper.honest(received)
+        }
+    }));
+    let client = blocking::Client::from(server.client());
+    let token = CancelToken::new();
+    let other = token.clone();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        other.cancel();
+    });
+    let error = client.open_session().cancel(&token).any_tier().send().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.not_dispatched()),
+        (ErrorKind::RequestCanceled, None)
+    );
+    assert_eq!(keeper::count(&server, "CloseSession"), 1);
+    thread.join().unwrap();
 }

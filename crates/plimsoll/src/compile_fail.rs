@@ -53,3 +53,29 @@
 //!     Err(fault)?
 //! }
 //! ```
+//!
+//! A session without a floor, and a call in a session that was closed:
+//!
+//! ```
+//! # use plimsoll::{Cell, Sandbox, Tier};
+//! async fn in_order(sandbox: Sandbox) {
+//!     let session = sandbox.open_session().floor(Tier::Vm).send().await.unwrap();
+//!     let _ = session.run_cell(Cell::python("1")).send().await;
+//!     let _ = session.close().await;
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use plimsoll::Sandbox;
+//! async fn forgotten(sandbox: Sandbox) {
+//!     let _ = sandbox.open_session().send().await;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0382
+//! # use plimsoll::{Cell, Session};
+//! async fn too_late(session: Session) {
+//!     let _ = session.close().await;
+//!     let _ = session.run_cell(Cell::python("1")).send().await;
+//! }
+//! ```

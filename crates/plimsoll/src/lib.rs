@@ -16,9 +16,12 @@
 //! things, [`RunError::NotDispatched`] (nothing ran, and why) or [`RunError::MayHaveRun`], and nothing turns the second
 //! into the first. What a program does, its own failure and its timeout included, is a [`Run`].
 //!
-//! Files with shell steps are a [`Project`], for a provider that has a shell; [`Sandbox::from_env`] and
+//! Files with steps are a [`Project`]: `node FILE` steps on wasm, shell steps on a provider with a shell; [`Sandbox::from_env`] and
 //! [`Sandbox::from_lookup`] give the provider that variables choose, `docker` for one. A program that ends soon after its
 //! last run asks for [`Sandbox::drain`] first, so that nothing of it is left.
+//!
+//! A conversation keeps one sandbox: [`Sandbox::open_session`] gives a [`Session`], whose calls share files and interpreters
+//! and whose records form a chain ([`verify_chain`]).
 //!
 //! Beside the sandbox this crate holds what every binary of this workspace starts from: the provider [`registry`], the
 //! process environment ([`mod@env`]) and the table of all [`variables`].
@@ -31,14 +34,15 @@ pub mod registry;
 pub mod variables;
 
 pub use embed::{
-    BuildError, Capacity, CapacityError, FloorMissing, FloorStated, Project, ProjectRun, Run, RunCall, RunKind,
-    Sandbox, Stated, WasmBuilder,
+    BuildError, Capacity, CapacityError, Cell, CellRun, FloorMissing, FloorStated, OpenSession, Project, ProjectRun,
+    Run, RunCall, RunKind, Sandbox, Session, SessionCall, SessionSummary, Stated, WasmBuilder,
 };
 pub use plimsoll_core::{
     Artifact, Code, Diagnostics, Evidence, Fault, FaultKind, Isolation, Limit, ProjectOutcome, Reason, Refusal,
-    RunError, RunRequest, SoftwareRule, StepResult, Tier, Trap,
+    RunError, RunRequest, SessionEnd, SessionEnded, SessionEvidence, SessionSupport, SoftwareRule, StepResult, Tier,
+    Trap,
 };
-pub use plimsoll_record::{Answer, RunRecord};
+pub use plimsoll_record::{Answer, ChainFault, RunRecord, verify_chain};
 pub use plimsoll_sandbox::ProviderFault;
 
 /// Grants: letting a program call listed routes of one API without holding its credential.
@@ -50,4 +54,4 @@ pub mod grants {
         MintFuture, MintScope, Minter, Profile, ProfileError, Profiles, Retention, Route, StaticMinter,
     };
 }
-pub use plimsoll_wasm::NOTICES as ENGINE_NOTICES;
+pub use plimsoll_wasm::{NOTICES as ENGINE_NOTICES, before_hardening};

@@ -89,7 +89,7 @@ fn the_owner_is_told_why_a_call_got_no_answer_and_the_program_is_not() {
     );
     assert!(!ran.stdout_text().contains("refused"), "{}", ran.stdout_text());
     insta::assert_snapshot!(grants.said(&ran), @"
-    plimsoll: 2 calls got no answer: cannot connect to the host of base_url: Connection refused (os error 111)
+    plimsoll: 2 calls brought back no answer: cannot connect to the host of base_url: Connection refused (os error 111)
     plimsoll: tier process, <duration>, exit 0, record <digest>
     ");
     assert_eq!(grants.run(program, "berths", "me", &["--quiet"]).stderr, "");

@@ -5,5 +5,6 @@ mod help;
 mod project;
 mod remote;
 mod run;
+mod session;
 mod support;
 mod texts;

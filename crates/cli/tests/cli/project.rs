@@ -27,13 +27,13 @@ fn told(ran: &Ran, folder: &Path) -> String {
 }
 
 #[test]
-fn a_project_on_wasm_is_refused_in_plain_words() {
+fn a_project_that_needs_a_shell_is_refused_on_wasm_in_plain_words() {
     let folder = folder();
-    let refused = run(folder.path(), &["--step", "node main.js"]);
+    let refused = run(folder.path(), &["--step", "node main.js | cat"]);
     assert_eq!((refused.code, refused.stdout_text()), (125, ""));
-    insta::assert_snapshot!(refused.stderr, @"plimsoll: nothing ran (unsupported): provider wasm does not run project payloads; steps need a shell: use --provider docker, or --daemon with a daemon that has one");
+    insta::assert_snapshot!(refused.stderr, @"plimsoll: nothing ran (unsupported): --step number 1 cannot run on provider wasm: it uses `|`, which needs a shell; wasm runs steps of the form `node FILE [arguments]` only; for shell steps use --provider docker, or --daemon with a daemon that has a shell");
 
-    let object = run(folder.path(), &["--step", "node main.js", "--json", "-q"]);
+    let object = run(folder.path(), &["--step", "node main.js | cat", "--json", "-q"]);
     let error: serde_json::Value = serde_json::from_slice(&object.stdout).unwrap();
     // Reason 4, unsupported.
     assert_eq!(
@@ -50,6 +50,81 @@ fn a_project_on_wasm_is_refused_in_plain_words() {
 }
 
 #[test]
+fn a_project_of_node_steps_runs_on_wasm_and_brings_its_artifact_back() {
+    let folder = folder();
+    fs_err::write(
+        folder.path().join("write.mjs"),
+        "import fs from 'node:fs'; fs.writeFileSync('out.txt', process.argv[2])",
+    )
+    .unwrap();
+    let out = folder.path().join("results");
+    let args = [
+        "--step",
+        "node main.js",
+        "--step",
+        "node write.mjs 'two words'",
+        "--artifact",
+        "out.txt",
+        "--out",
+        out.to_str().unwrap(),
+        "--floor",
+        "process",
+    ];
+    let ran = run(folder.path(), &args);
+    assert_eq!((ran.code, ran.stdout_text()), (0, "42\n"), "{}", ran.stderr);
+    assert_eq!(fs_err::read_to_string(out.join("out.txt")).unwrap(), "two words");
+}
+
+#[test]
+fn what_cannot_be_written_here_is_told_after_everything_the_run_gave() {
+    let folder = folder();
+    fs_err::write(folder.path().join("fail.js"), "process.exit(3)").unwrap();
+    let step = ["--step", "node main.js", "--artifact", "main.js", "--out"];
+    // Nobody makes a folder there, and before the run nothing shows that.
+    let nowhere = [&step[..], &["/proc/plimsoll-results"]].concat();
+    for (more, exit_code) in [(&[][..], 1), (&["--quiet"], 1), (&["--step", "node fail.js"], 3)] {
+        let quiet = more == ["--quiet"];
+        let ran = run(folder.path(), &[&nowhere[..], more].concat());
+        // A run that succeeded must not look as if its artifact were there; one that failed keeps its own exit code.
+        assert_eq!((ran.code, ran.stdout_text()), (exit_code, "42\n"), "{}", ran.stderr);
+        assert_eq!(
+            ran.stderr.contains("0 of 1 artifacts in /proc/plimsoll-results"),
+            !quiet,
+            "{}",
+            ran.stderr
+        );
+        assert_eq!(ran.stderr.contains("record "), !quiet, "{}", ran.stderr);
+        let lost = "\nplimsoll: no artifact could be written to /proc/plimsoll-results: ";
+        assert!(format!("\n{}", ran.stderr).contains(lost), "{}", ran.stderr);
+    }
+    let full = fs_err::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let args = ["run", path, "--step", "node main.js"];
+    let ran = finish(command(&args).stdout(full.into_parts().0).spawn().unwrap());
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("\nplimsoll: the output could not be written: ") && ran.stderr.contains("record "),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn an_artifact_whose_folder_is_a_link_is_refused_before_anything_runs() {
+    let (folder, out) = (folder(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink(folder.path(), out.path().join("link")).unwrap();
+    let step = ["--step", "node main.js", "--artifact", "link/sub/x.txt", "--out"];
+    let ran = run(folder.path(), &[&step[..], &[out.path().to_str().unwrap()]].concat());
+    assert_eq!((ran.code, ran.stdout_text()), (125, ""));
+    assert!(
+        ran.stderr
+            .contains("/link is a link, and no artifact is written through one"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
 fn a_daemon_without_a_shell_refuses_it_too() {
     let (folder, daemon) = (folder(), Daemon::start());
     let args = [
@@ -62,7 +137,7 @@ fn a_daemon_without_a_shell_refuses_it_too() {
     ];
     let refused = finish(command(&args).env("PLIMSOLL_TOKEN", TOKEN).spawn().unwrap());
     assert_eq!((refused.code, refused.stdout_text()), (125, ""));
-    insta::assert_snapshot!(refused.stderr, @"plimsoll: nothing ran (unsupported): provider wasm does not run project payloads; `plimsoll describe --daemon` shows what it runs");
+    insta::assert_snapshot!(refused.stderr, @"plimsoll: nothing ran (unsupported): --step number 1 cannot run on provider wasm: it does not begin with `node`; wasm runs steps of the form `node FILE [arguments]` only; `plimsoll describe --daemon` shows what it runs");
 }
 
 #[test]

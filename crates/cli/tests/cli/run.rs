@@ -101,6 +101,22 @@ fn the_operators_minimum_holds_for_a_run_in_this_process() {
 }
 
 #[test]
+fn a_wall_that_the_environment_takes_down_is_told_before_the_run() {
+    let variables = [
+        ("SANDBOX_DOCKER_SECCOMP", "unconfined"),
+        ("DOCKER_HOST", "unix:///nonexistent/engine.sock"),
+    ];
+    let warned = |args: &[&str]| {
+        let ran = run_with("1", args, &variables);
+        assert_eq!(ran.code, 125, "{}", ran.stderr);
+        ran.stderr
+            .starts_with("plimsoll: SANDBOX_DOCKER_SECCOMP is unconfined: ")
+    };
+    assert!(warned(&["--provider", "docker"]));
+    assert!(!warned(&["--provider", "docker", "--quiet"]));
+}
+
+#[test]
 fn a_look_at_the_host_is_not_a_run_of_somebodys_program() {
     let doctor = finish(command(&["doctor"]).env("SANDBOX_MIN_ISOLATION", "vm").spawn().unwrap());
     assert_eq!((doctor.code, doctor.stderr.as_str()), (0, ""));
@@ -113,6 +129,8 @@ fn an_error_that_node_has_no_better_word_for_gets_a_hint() {
         "export const a = 1;",
         "console.log(import.meta.url);",
         "return 1;",
+        "const n: number = 1;",
+        "let n = 1 as number;",
         "host.get('/berths');",
         "throw new Error('mine');",
     ]
@@ -136,6 +154,10 @@ fn an_error_that_node_has_no_better_word_for_gets_a_hint() {
     plimsoll: hint: the program is a script, where there is no import.meta; __filename and __dirname are there
     return 1;
     plimsoll: hint: a program returns nothing outside a function; print the result, and end early with process.exit()
+    const n: number = 1;
+    plimsoll: hint: if this is TypeScript: a program is JavaScript, where types are no syntax; leave them out, or compile it before
+    let n = 1 as number;
+    plimsoll: hint: if this is TypeScript: a program is JavaScript, where types are no syntax; leave them out, or compile it before
     host.get('/berths');
     plimsoll: hint: the run has no grant, so the program has no client to call an API with; give it one with --grant
     throw new Error('mine');

@@ -145,7 +145,7 @@ impl<R, F> fmt::Debug for RunCall<'_, R, F> {
     }
 }
 
-fn whole_milliseconds(timeout: Duration) -> i32 {
+pub(super) fn whole_milliseconds(timeout: Duration) -> i32 {
     match i32::try_from(timeout.as_millis()) {
         Ok(0) if !timeout.is_zero() => 1,
         Ok(ms) => ms,

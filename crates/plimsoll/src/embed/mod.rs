@@ -12,8 +12,9 @@ use plimsoll_core::{
     Validated,
 };
 use plimsoll_grants::{CallTrace, Profiles, SelectedGrant};
-use plimsoll_record::{Answer, LiveAnswer, verify_live};
+use plimsoll_record::{Answer, LiveAnswer, RunRecord, verify_live};
 use plimsoll_sandbox::{DispatchContext, ProviderFault, Received, Sandbox as Provider, dispatch, ensure_ready};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use crate::env::Environment;
@@ -25,6 +26,7 @@ mod capacity;
 mod error;
 mod project;
 mod run;
+mod session;
 
 pub use builder::WasmBuilder;
 pub use call::{FloorMissing, FloorStated, RunCall, Stated};
@@ -33,6 +35,7 @@ pub use capacity::{Capacity, CapacityError};
 pub use error::BuildError;
 pub use project::Project;
 pub use run::{ProjectRun, Run, RunKind};
+pub use session::{Cell, CellRun, OpenSession, Session, SessionCall, SessionSummary};
 
 /// A provider that has proven itself, ready to run programs and projects. Cheap to clone; clones share their capacity.
 ///
@@ -44,6 +47,10 @@ pub struct Sandbox {
     slots: Option<Arc<Slots>>,
     grants: Option<Arc<Granting>>,
     causes: Option<Arc<dyn CauseObserver>>,
+    /// Set once the provider's promises about sessions were proven.
+    sessions_proven: Arc<OnceCell<()>>,
+    /// What a session may write, in MiB, unless its open says.
+    session_disk_mb: u32,
 }
 
 /// Whose grants a request may name.
@@ -65,6 +72,8 @@ impl Sandbox {
             slots: None,
             grants: None,
             causes: None,
+            sessions_proven: Arc::default(),
+            session_disk_mb: session::DEFAULT_DISK_MB,
         }
     }
 
@@ -101,7 +110,11 @@ impl Sandbox {
         let capacity = Capacity::from_lookup(&choice, lookup)?;
         choice.pool_within(capacity.slots().unwrap_or(u32::MAX))?;
         let provider = choice.build_in(capacity.slots().unwrap_or(1), lookup, folder)?;
-        let sandbox = Self::with_provider(provider).await?;
+        let session_disk_mb = session::disk_mb(lookup)?;
+        let sandbox = Self {
+            session_disk_mb,
+            ..Self::with_provider(provider).await?
+        };
         let evidence = sandbox.evidence();
         minimum
             .met_by(evidence.provider, evidence.isolation)
@@ -124,6 +137,8 @@ impl Sandbox {
             slots: None,
             grants: None,
             causes: None,
+            sessions_proven: Arc::default(),
+            session_disk_mb: session::DEFAULT_DISK_MB,
         })
     }
 
@@ -173,7 +188,7 @@ impl Sandbox {
         )
     }
 
-    /// Files and shell steps, for a provider with a shell (`wasm` has none and refuses). State the floor, then send it:
+    /// Files and steps: shell commands, and on `wasm`, which has no shell, `node FILE` only. State the floor, then send it:
     ///
     /// ```
     /// # async fn example(sandbox: plimsoll::Sandbox) -> Result<(), plimsoll::RunError> {
@@ -297,8 +312,17 @@ fn no_profile(name: &str) -> Refusal {
     }
 }
 
-/// The checks a client makes on an answer: record, chain fields of a single run, floor.
+/// The checks a client makes on an answer to a single run: record, no chain, floor.
 fn stands(answer: &Answer, request: &RunRequest, rule: &SoftwareRule) -> Result<(), String> {
+    let record = stands_in(answer, request, rule)?;
+    if !record.session.is_empty() || record.sequence != 0 || !record.previous_sha256.is_empty() {
+        return Err("a single run's record is not part of a chain".to_owned());
+    }
+    Ok(())
+}
+
+/// The checks a client makes on every answer: record and floor. The chain is a session's own to follow.
+fn stands_in<'a>(answer: &'a Answer, request: &RunRequest, rule: &SoftwareRule) -> Result<&'a RunRecord, String> {
     let live = LiveAnswer {
         provider: &answer.sandbox,
         isolation: &answer.isolation,
@@ -308,12 +332,9 @@ fn stands(answer: &Answer, request: &RunRequest, rule: &SoftwareRule) -> Result<
         result: answer.result.as_ref(),
     };
     let record = verify_live(request, rule, &live, answer.record.as_ref()).map_err(|fault| fault.to_string())?;
-    if !record.session.is_empty() || record.sequence != 0 || !record.previous_sha256.is_empty() {
-        return Err("a single run's record is not part of a chain".to_owned());
-    }
     let floor = request.minimum_isolation.parse::<Tier>().ok();
     if Isolation::from_wire(&record.isolation).meets(floor) {
-        Ok(())
+        Ok(record)
     } else {
         Err(format!(
             "tier {} is below the floor {}",

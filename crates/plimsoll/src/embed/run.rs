@@ -109,7 +109,7 @@ impl ProjectRun {
     }
 }
 
-/// The kinds of result a run can have. Sealed: [`Run`] and [`ProjectRun`].
+/// The kinds of result a run can have. Sealed: [`Run`], [`ProjectRun`], and in sessions [`CellRun`](super::CellRun).
 pub trait RunKind: sealed::Sealed {}
 
 impl RunKind for Run {}
@@ -193,17 +193,17 @@ impl sealed::Sealed for ProjectRun {
 }
 
 /// What every kind of answer has.
-struct Ran {
-    tier: Tier,
-    provider: String,
-    environment: String,
-    duration: Duration,
-    record: RunRecord,
-    diagnostics: Diagnostics,
+pub(super) struct Ran {
+    pub(super) tier: Tier,
+    pub(super) provider: String,
+    pub(super) environment: String,
+    pub(super) duration: Duration,
+    pub(super) record: RunRecord,
+    pub(super) diagnostics: Diagnostics,
 }
 
 impl Ran {
-    fn of(answer: Answer) -> Result<(Self, RunResult), RunError> {
+    pub(super) fn of(answer: Answer) -> Result<(Self, RunResult), RunError> {
         let Some(tier) = Isolation::from_wire(&answer.isolation).tier() else {
             return Err(incomplete(format!(
                 "the run states tier {:?}, which is no proven one",
@@ -226,7 +226,7 @@ impl Ran {
 }
 
 /// The call ran, and what came back is not what a provider owes.
-fn incomplete(cause: String) -> RunError {
+pub(super) fn incomplete(cause: String) -> RunError {
     RunError::MayHaveRun(Fault::internal(cause))
 }
 

@@ -16,6 +16,7 @@ use super::BuildPlan;
 /// A setting that cannot be used.
 pub(super) fn build(plan: &BuildPlan<'_>) -> Result<Arc<dyn Sandbox>, SettingError> {
     let settings = DockerSettings::read(plan.lookup, plan.resources)?;
+    settings.check_on_host()?;
     Ok(Arc::new(Docker::new(settings, plan.resources, plan.ready_pool)))
 }
 

@@ -13,7 +13,7 @@ pub(super) const MEMORY_MB: Var = Var::new(
     "SANDBOX_MEMORY_MB",
     COUNT,
     "0",
-    "Memory of one run in MiB; 0 is the provider's default (wasm: 256).",
+    "Memory of one run in MiB; 0 is the provider's default (256). wasm addresses 4096 and lowers more to that; docker needs 64 and refuses more than its host has.",
 );
 
 pub(super) const CPUS: Var = Var::new(
@@ -27,7 +27,7 @@ pub(super) const PIDS: Var = Var::new(
     "SANDBOX_PIDS",
     COUNT,
     "0",
-    "Processes of one run; 0 is the provider's default. wasm cannot enforce it and refuses any other value.",
+    "Processes and threads of one run; 0 is the provider's default. wasm cannot enforce it and refuses any other value; docker needs 16.",
 );
 
 pub(super) const DISK_MB: Var = Var::new(

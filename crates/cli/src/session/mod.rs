@@ -1,0 +1,393 @@
+//! `plimsoll session`: one sandbox for a conversation, typed at a prompt or read from standard input.
+//!
+//! Each cell's output goes to standard output and standard error as it is; what is said about it is a line on standard error.
+
+mod complete;
+mod place;
+mod prompt;
+mod script;
+
+use std::io::{self, BufReader, IsTerminal as _};
+use std::time::Duration;
+
+use plimsoll_core::vars::Lookup;
+use tokio::runtime::Runtime;
+
+use crate::args::{Language, SessionArgs};
+use crate::failure::{Failure, MAY_HAVE_RUN};
+use crate::line::{self, AboutCell};
+use crate::progress::{Progress, Signals};
+use crate::run::eight_bits;
+use crate::streams;
+use crate::words::visible;
+use place::{Answered, Conversation, Place, Unanswered};
+use prompt::{Prompt, Typed};
+use script::Script;
+
+/// Runs the session; the exit code of the process.
+pub(crate) fn session(args: &SessionArgs, lookup: &dyn Lookup) -> u8 {
+    let ended = match runtime() {
+        Ok(runtime) => {
+            let code = converse(&runtime, args, lookup);
+            // A name look-up that was given up may still sit in the system's resolver; it is not waited for.
+            runtime.shutdown_background();
+            code
+        }
+        Err(failure) => Err(failure),
+    };
+    ended.unwrap_or_else(|failure| {
+        streams::say(&failure.line());
+        failure.exit_code()
+    })
+}
+
+/// A thread beside this one, because what follows a cell (its sandbox is swept, a session that is dropped is closed) must not
+/// wait until the next one is typed.
+fn runtime() -> Result<Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::not_ready(&error))
+}
+
+fn converse(runtime: &Runtime, args: &SessionArgs, lookup: &dyn Lookup) -> Result<u8, Failure> {
+    let stdin = io::stdin();
+    let interactive = stdin.is_terminal();
+    // What cannot be read is told before a sandbox is made for it.
+    let script = if interactive {
+        None
+    } else {
+        Some(Script::new(BufReader::new(stdin))?)
+    };
+    let mut talk = Talk::begin(runtime, args, interactive, lookup)?;
+    let said = match script {
+        Some(script) => talk.read_all(script),
+        None => talk.prompt(),
+    };
+    talk.finish(said)
+}
+
+/// What becomes of the next cell.
+enum Then {
+    Goes,
+    /// The command is over, with this exit code.
+    Ends(u8),
+}
+
+/// A conversation under way.
+struct Talk<'a> {
+    runtime: &'a Runtime,
+    args: &'a SessionArgs,
+    lookup: &'a dyn Lookup,
+    signals: Signals,
+    progress: Progress,
+    place: Place,
+    session: Option<Conversation>,
+    language: Language,
+    interactive: bool,
+    dim: bool,
+}
+
+impl<'a> Talk<'a> {
+    fn begin(
+        runtime: &'a Runtime,
+        args: &'a SessionArgs,
+        interactive: bool,
+        lookup: &'a dyn Lookup,
+    ) -> Result<Self, Failure> {
+        let progress = Progress::new(args.quiet, lookup);
+        let (signals, place) = runtime.block_on(async {
+            // At the prompt an interrupt is for the cell that runs; whoever ends the whole command means it.
+            let mut signals = if interactive {
+                Signals::interrupts()
+            } else {
+                Signals::watched(true)
+            }?;
+            let preparing = progress.during("preparing the sandbox", Place::new(args, lookup));
+            match signals.see_through(preparing).await {
+                (Some(place), false) => Ok((signals, place?)),
+                (Some(Ok(place)), true) => {
+                    drop(place.drain().await);
+                    Err(interrupted())
+                }
+                _ => Err(interrupted()),
+            }
+        })?;
+        let mut talk = Self {
+            runtime,
+            args,
+            lookup,
+            signals,
+            progress,
+            place,
+            session: None,
+            language: args.language.unwrap_or(Language::JavaScript),
+            interactive,
+            dim: streams::may_dim(crate::no_color(lookup)),
+        };
+        if let Err(failure) = talk.open() {
+            talk.drain();
+            return Err(failure);
+        }
+        Ok(talk)
+    }
+
+    /// Opens a session, and says so.
+    fn open(&mut self) -> Result<(), Failure> {
+        let opening = async {
+            let opening = self
+                .progress
+                .during("opening a session", self.place.open(self.args, self.lookup));
+            match self.signals.see_through(opening).await {
+                (Some(opened), false) => opened,
+                (Some(Ok(session)), true) => {
+                    drop(session.close(self.lookup).await);
+                    Err(interrupted())
+                }
+                _ => Err(interrupted()),
+            }
+        };
+        let session = self.runtime.block_on(opening)?;
+        self.language = self
+            .args
+            .language
+            .unwrap_or_else(|| Language::default_of(session.provider()));
+        self.note(&format!(
+            "plimsoll: session {} on {}, tier {}, {}",
+            visible(session.fingerprint()),
+            visible(session.provider()),
+            visible(session.tier()),
+            self.language.as_str()
+        ));
+        self.session = Some(session);
+        Ok(())
+    }
+
+    fn read_all(&mut self, mut script: Script<impl io::BufRead + Send + 'static>) -> Result<u8, Failure> {
+        loop {
+            let cell;
+            (cell, script) = match self.next_of(script) {
+                Some((cell, script)) => (cell?, script),
+                None => {
+                    self.say("plimsoll: interrupted");
+                    return Ok(MAY_HAVE_RUN);
+                }
+            };
+            let Some(cell) = cell else { return Ok(0) };
+            if let Some(reason) = self.session.as_ref().and_then(Conversation::over) {
+                // What is left was written for this sandbox and no other.
+                return Err(Failure::not_ready(&format!(
+                    "the session is over ({reason}), and there are cells left"
+                )));
+            }
+            if let Then::Ends(code) = self.cell(cell)? {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// The next cell of a script, which may take any time to come; nothing after a signal.
+    #[expect(clippy::type_complexity, reason = "what was read, and what reads on")]
+    fn next_of<R: io::BufRead + Send + 'static>(
+        &mut self,
+        mut script: Script<R>,
+    ) -> Option<(Result<Option<String>, Failure>, Script<R>)> {
+        let signals = &mut self.signals;
+        self.runtime.block_on(async {
+            let reading = tokio::task::spawn_blocking(move || (script.next(), script));
+            tokio::select! {
+                biased;
+                read = reading => read.ok(),
+                () = signals.next() => None,
+            }
+        })
+    }
+
+    fn prompt(&mut self) -> Result<u8, Failure> {
+        let mut prompt = Prompt::new(self.language.as_str(), self.lookup)?;
+        self.note(
+            "plimsoll: Enter runs a whole cell, Alt-Enter begins a new line, Ctrl-C gives up or interrupts, Ctrl-D ends",
+        );
+        loop {
+            let label = match &self.session {
+                Some(session) => format!("{} {}> ", visible(session.tier()), session.calls() + 1),
+                None => "> ".to_owned(),
+            };
+            let cell = match prompt.read(&label)? {
+                Typed::End => return Ok(0),
+                Typed::GivenUp => continue,
+                Typed::Cell(cell) => cell,
+            };
+            self.renew()?;
+            if let Then::Ends(code) = self.cell(cell)? {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// At a prompt a session that is over is followed by another: somebody sees it said.
+    fn renew(&mut self) -> Result<(), Failure> {
+        let Some(reason) = self.session.as_ref().and_then(Conversation::over) else {
+            return Ok(());
+        };
+        self.say(&format!(
+            "plimsoll: the session is over ({}); a new one begins without its files and variables",
+            visible(&reason)
+        ));
+        // Its count cannot be the one seen here if an answer was lost, and that was said.
+        if let Some(old) = self.session.take() {
+            drop(self.runtime.block_on(old.close(self.lookup)));
+        }
+        self.open()
+    }
+
+    /// Runs one cell and tells what came of it.
+    fn cell(&mut self, code: String) -> Result<Then, Failure> {
+        let Some(session) = &self.session else {
+            return Err(Failure::not_ready(&"there is no session"));
+        };
+        let timeout = Duration::from_millis(
+            self.args
+                .timeout
+                .map_or(0, |timeout| u64::try_from(timeout.ms).unwrap_or(0)),
+        );
+        let ask_twice = self.interactive && matches!(session, Conversation::There(_));
+        let (signals, progress) = (&mut self.signals, self.progress);
+        let mut interrupted = false;
+        let ended = self.runtime.block_on(async {
+            let stop = async {
+                signals.next().await;
+                if ask_twice {
+                    streams::say(
+                        "plimsoll: the cell goes on; interrupt once more to give it up, and the session with it, because \
+                         its answer is then lost",
+                    );
+                    signals.next().await;
+                }
+                interrupted = true;
+            };
+            let running = session.cell(self.language.as_str(), code, timeout, stop, self.lookup);
+            Box::pin(progress.during("running the cell", running)).await
+        });
+        match ended {
+            Ok(answered) => self.tell(&answered),
+            Err(unanswered) => {
+                let then = self.tell_unanswered(&unanswered, interrupted);
+                // Whoever interrupts a script means all of it.
+                Ok(if interrupted && !self.interactive {
+                    Then::Ends(unanswered.failure.exit_code())
+                } else {
+                    then
+                })
+            }
+        }
+    }
+
+    fn tell(&self, answered: &Answered) -> Result<Then, Failure> {
+        let Answered {
+            result,
+            record,
+            duration_ms,
+            diagnostics,
+        } = answered;
+        streams::stdout(&result.stdout)
+            .and_then(|_| streams::stderr(&result.stderr))
+            .map_err(|error| {
+                Failure::may_have_run(
+                    plimsoll_core::Code::DataLoss,
+                    format!("the output could not be written: {error}"),
+                )
+            })?;
+        if !self.args.quiet {
+            let about = line::about_cell(&AboutCell {
+                result,
+                record,
+                duration_ms: *duration_ms,
+                diagnostics,
+            });
+            streams::say_after(&[about], &[(&result.stdout, &result.stderr)], self.dim);
+        }
+        let failed = result.exit_code != 0;
+        Ok(if failed && self.args.fail_fast {
+            Then::Ends(eight_bits(result.exit_code))
+        } else {
+            Then::Goes
+        })
+    }
+
+    fn tell_unanswered(&self, unanswered: &Unanswered, interrupted: bool) -> Then {
+        let failure = unanswered.failure.clone();
+        let failure = if interrupted {
+            failure.in_words("interrupted; the cell has been ended")
+        } else {
+            failure
+        };
+        self.say(&failure.line());
+        if let Some(record) = &unanswered.record {
+            self.note(&format!(
+                "plimsoll: call {}, no answer, record {}",
+                record.sequence,
+                visible(&record.record_sha256)
+            ));
+        }
+        if self.args.fail_fast {
+            Then::Ends(unanswered.failure.exit_code())
+        } else {
+            Then::Goes
+        }
+    }
+
+    /// Closes the session and clears away, whatever came before; the first failure is the one to tell.
+    fn finish(mut self, said: Result<u8, Failure>) -> Result<u8, Failure> {
+        let closed = self.session.take().map(|session| {
+            let (over, fingerprint) = (session.over(), session.fingerprint().to_owned());
+            let closing = self.progress.during("closing the session", session.close(self.lookup));
+            (self.runtime.block_on(closing), over, fingerprint)
+        });
+        self.drain();
+        match (said, closed) {
+            (Ok(code), Some((Ok(receipt), _, fingerprint))) => {
+                let last = if receipt.calls == 0 {
+                    String::new()
+                } else {
+                    format!(", last record {}", visible(&receipt.last_record_sha256))
+                };
+                let compared = if receipt.compared { ", as the daemon counts" } else { "" };
+                let calls = if receipt.calls == 1 { "call" } else { "calls" };
+                self.note(&format!(
+                    "plimsoll: session {} closed, {} {calls}{compared}{last}",
+                    visible(&fingerprint),
+                    receipt.calls
+                ));
+                Ok(code)
+            }
+            // A session that was over is closed as well as it can be; why it is over was said.
+            (Ok(code), Some((Err(_), Some(_), _)) | None) => Ok(code),
+            (Ok(_), Some((Err(failure), None, _))) => Err(failure),
+            (Err(failure), _) => Err(failure),
+        }
+    }
+
+    fn drain(&mut self) {
+        if let Err(failure) = self.runtime.block_on(self.place.drain()) {
+            self.say(&failure.line_without("clean end"));
+        }
+    }
+
+    /// A line that `--quiet` leaves out.
+    fn note(&self, text: &str) {
+        if !self.args.quiet {
+            self.say(text);
+        }
+    }
+
+    fn say(&self, text: &str) {
+        streams::say_after(&[text.to_owned()], &[], self.dim);
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::not_ready(&"interrupted before anything ran")
+}

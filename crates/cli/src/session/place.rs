@@ -1,0 +1,278 @@
+//! Where a session lives: in this process, or on a daemon. Both answer in the same words.
+
+use std::future::Future;
+use std::time::Duration;
+
+use plimsoll::{Cell, RunError, Sandbox};
+use plimsoll_client::{CancelToken, CellRequest, Client};
+use plimsoll_core::vars::Lookup;
+use plimsoll_core::{CellResult, Code, Diagnostics, Tier};
+use plimsoll_record::RunRecord;
+
+use crate::args::SessionArgs;
+use crate::failure::Failure;
+use crate::{local, remote};
+
+/// What sessions are opened on.
+pub(super) enum Place {
+    Here(Sandbox),
+    There { client: Client, url: String },
+}
+
+/// An open session.
+pub(super) enum Conversation {
+    Here(Box<plimsoll::Session>),
+    There(Box<plimsoll_client::Session>),
+}
+
+/// A cell that ran to its end.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) result: CellResult,
+    pub(super) record: RunRecord,
+    pub(super) duration_ms: i64,
+    pub(super) diagnostics: Diagnostics,
+}
+
+/// A cell that did not.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) failure: Failure,
+    /// Its place in the chain, if it has one.
+    pub(super) record: Option<RunRecord>,
+}
+
+/// A session that is closed.
+#[derive(Debug)]
+pub(super) struct Receipt {
+    pub(super) calls: u64,
+    pub(super) last_record_sha256: String,
+    /// Whether somebody else's count was compared with the one seen here.
+    pub(super) compared: bool,
+}
+
+impl Place {
+    /// Makes the sandbox, or the client.
+    ///
+    /// # Errors
+    /// The sandbox is not ready, or the daemon's address or token cannot be used.
+    pub(super) async fn new(args: &SessionArgs, lookup: &dyn Lookup) -> Result<Self, Failure> {
+        match &args.target.daemon {
+            Some(url) => Ok(Self::There {
+                client: remote::client(url, args.target.insecure_http, lookup)?,
+                url: url.clone(),
+            }),
+            None => local::sandbox(args.target.provider.as_deref(), lookup)
+                .await
+                .map(Self::Here),
+        }
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// What the sandbox or the daemon refuses.
+    pub(super) async fn open(&self, args: &SessionArgs, lookup: &dyn Lookup) -> Result<Conversation, Failure> {
+        match self {
+            Self::Here(sandbox) => {
+                let mut open = sandbox.open_session();
+                if let Some(language) = args.language {
+                    open = open.language(language.as_str());
+                }
+                let opened = match args.floor {
+                    Some(floor) => open.floor(floor).send().await,
+                    None => open.any_tier().send().await,
+                };
+                Ok(Conversation::Here(Box::new(opened?)))
+            }
+            Self::There { client, url } => {
+                let mut open = client.open_session();
+                if let Some(language) = args.language {
+                    open = open.language(language.as_str());
+                }
+                let opened = match args.floor {
+                    Some(floor) => open.floor(floor).send().await,
+                    None => open.any_tier().send().await,
+                };
+                let opened = opened.map_err(|error| remote::failure(&error, url, lookup))?;
+                Ok(Conversation::There(Box::new(opened)))
+            }
+        }
+    }
+
+    /// Clears away what is left here.
+    pub(super) async fn drain(&self) -> Result<(), Failure> {
+        match self {
+            Self::Here(sandbox) => sandbox.drain().await.map_err(|fault| Failure::not_ready(&fault)),
+            Self::There { .. } => Ok(()),
+        }
+    }
+}
+
+impl Conversation {
+    pub(super) fn fingerprint(&self) -> &str {
+        match self {
+            Self::Here(session) => session.fingerprint(),
+            Self::There(session) => session.fingerprint(),
+        }
+    }
+
+    pub(super) fn provider(&self) -> &str {
+        match self {
+            Self::Here(session) => session.evidence().provider,
+            Self::There(session) => session.provider(),
+        }
+    }
+
+    pub(super) fn tier(&self) -> &str {
+        match self {
+            Self::Here(session) => session.isolation().tier().map_or("unknown", Tier::as_str),
+            Self::There(session) => session.isolation(),
+        }
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        match self {
+            Self::Here(session) => session.calls(),
+            Self::There(session) => session.calls(),
+        }
+    }
+
+    /// Why nothing can be run in it any more.
+    pub(super) fn over(&self) -> Option<String> {
+        let ended = match self {
+            Self::Here(session) => session.ended(),
+            Self::There(session) => match session.stopped() {
+                Some(reason) => return Some(reason),
+                None => session.ended(),
+            },
+        }?;
+        Some(match ended.detail.as_str() {
+            "" => ended.end.as_str().to_owned(),
+            detail => format!("{}: {detail}", ended.end.as_str()),
+        })
+    }
+
+    /// Runs a cell. When `stop` is ready first the cell is given up: here it then has its place in the chain and the session
+    /// goes on; on a daemon its answer is lost, and the session with it.
+    pub(super) async fn cell(
+        &self,
+        language: &str,
+        code: String,
+        timeout: Duration,
+        stop: impl Future<Output = ()>,
+        lookup: &dyn Lookup,
+    ) -> Result<Answered, Unanswered> {
+        match self {
+            Self::Here(session) => {
+                let before = session.calls();
+                let call = session.run_cell(Cell::in_language(language, code)).timeout(timeout);
+                call.send_until(stop).await.map(answered_here).map_err(|error| {
+                    let may_have_run = matches!(error, RunError::MayHaveRun(_));
+                    Unanswered {
+                        failure: explained(error.into(), may_have_run),
+                        record: session.records().pop().filter(|_| session.calls() > before),
+                    }
+                })
+            }
+            Self::There(session) => {
+                let token = CancelToken::new();
+                let call = session
+                    .run_cell(CellRequest::in_language(language, code))
+                    .timeout(timeout)
+                    .cancel(&token);
+                let mut sending = std::pin::pin!(call.send());
+                let answered = tokio::select! {
+                    biased;
+                    answered = &mut sending => answered,
+                    () = stop => {
+                        token.cancel();
+                        sending.await
+                    }
+                };
+                answered.map(answered_there).map_err(|error| Unanswered {
+                    record: error.record().cloned(),
+                    failure: explained(remote::failure(&error, "", lookup), error.not_dispatched().is_none()),
+                })
+            }
+        }
+    }
+
+    /// Closes the session and compares the count of whoever kept it with the one seen here.
+    ///
+    /// # Errors
+    /// The session could not be shown to be closed, or its count is another one.
+    pub(super) async fn close(self, lookup: &dyn Lookup) -> Result<Receipt, Failure> {
+        match self {
+            Self::Here(session) => session.close().await.map_or_else(
+                |fault| {
+                    Err(Failure::may_have_run(
+                        Code::Internal,
+                        format!("the session was not removed: {fault}"),
+                    ))
+                },
+                |summary| {
+                    Ok(Receipt {
+                        calls: summary.calls,
+                        last_record_sha256: summary.last_record_sha256,
+                        compared: false,
+                    })
+                },
+            ),
+            Self::There(session) => match session.close().await {
+                Ok(closed) => Ok(Receipt {
+                    calls: closed.summary().calls,
+                    last_record_sha256: closed.summary().last_record_sha256.clone(),
+                    compared: closed.is_confirmed(),
+                }),
+                Err(failed) => Err(remote::failure(failed.error(), "", lookup)),
+            },
+        }
+    }
+}
+
+/// What somebody at a prompt can do about it.
+fn explained(failure: Failure, may_have_run: bool) -> Failure {
+    if !may_have_run && failure.speaks_of("cell.language") {
+        failure.with_advice("choose another with --language")
+    } else {
+        failure
+    }
+}
+
+fn answered_here(run: plimsoll::CellRun) -> Answered {
+    Answered {
+        result: CellResult {
+            stdout: run.stdout,
+            stderr: run.stderr,
+            exit_code: run.exit_code,
+            timed_out: run.timed_out,
+            stdout_truncated: run.stdout_truncated,
+            stderr_truncated: run.stderr_truncated,
+            interpreter_started: run.interpreter_started,
+            interpreter_ended: run.interpreter_ended,
+        },
+        record: run.record,
+        duration_ms: i64::try_from(run.duration.as_millis()).unwrap_or(i64::MAX),
+        diagnostics: run.diagnostics,
+    }
+}
+
+fn answered_there(run: plimsoll_client::CellResult) -> Answered {
+    Answered {
+        result: CellResult {
+            stdout: run.stdout,
+            stderr: run.stderr,
+            exit_code: run.exit_code,
+            timed_out: run.timed_out,
+            stdout_truncated: run.stdout_truncated,
+            stderr_truncated: run.stderr_truncated,
+            interpreter_started: run.interpreter_started,
+            interpreter_ended: run.interpreter_ended,
+        },
+        // The client hands out no result without a checked record.
+        record: run.evidence.record.unwrap_or_default(),
+        duration_ms: run.evidence.duration_ms,
+        diagnostics: run.evidence.diagnostics.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,119 @@
+//! The prompt: a line editor with history, cells of several lines, and interrupts.
+
+use std::path::PathBuf;
+
+use plimsoll_core::vars::Lookup;
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Behavior, Cmd, Config, Editor, Helper, KeyCode, KeyEvent, Modifiers};
+
+use super::complete::Syntax;
+use crate::failure::Failure;
+
+/// Cells that are remembered from one session to the next.
+const REMEMBERED: usize = 1_000;
+
+/// What is typed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    Cell(String),
+    /// Ctrl-C: what stood there was given up.
+    GivenUp,
+    /// Ctrl-D on an empty line, or the terminal has gone.
+    End,
+}
+
+/// The editor of one session.
+pub(super) struct Prompt {
+    editor: Editor<Cells, FileHistory>,
+    history: Option<PathBuf>,
+}
+
+impl Prompt {
+    /// An editor for cells of this language, with the history of earlier sessions.
+    ///
+    /// # Errors
+    /// The terminal cannot be used.
+    pub(super) fn new(language: &str, lookup: &dyn Lookup) -> Result<Self, Failure> {
+        let cannot = |error: ReadlineError| Failure::not_ready(&format!("the terminal cannot be used: {error}"));
+        let config = Config::builder()
+            .behavior(Behavior::PreferTerm)
+            .history_ignore_space(true)
+            .max_history_size(REMEMBERED)
+            .map_err(cannot)?
+            .build();
+        let mut editor = Editor::with_config(config).map_err(cannot)?;
+        editor.set_helper(Some(Cells(Syntax::of(language))));
+        editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+        let history = history(lookup);
+        if let Some(file) = &history {
+            // There is none before the first session, and none where it cannot be read.
+            drop(editor.load_history(file));
+        }
+        Ok(Self { editor, history })
+    }
+
+    /// Waits for a cell.
+    ///
+    /// # Errors
+    /// The terminal failed.
+    pub(super) fn read(&mut self, prompt: &str) -> Result<Typed, Failure> {
+        match self.editor.readline(prompt) {
+            Ok(cell) if cell.trim().is_empty() => Ok(Typed::GivenUp),
+            Ok(cell) => {
+                self.remember(&cell);
+                Ok(Typed::Cell(cell))
+            }
+            Err(ReadlineError::Interrupted) => Ok(Typed::GivenUp),
+            Err(ReadlineError::Eof) => Ok(Typed::End),
+            Err(error) => Err(Failure::not_ready(&format!("the terminal failed: {error}"))),
+        }
+    }
+
+    /// A history that cannot be written is one that ends with the session.
+    fn remember(&mut self, cell: &str) {
+        let added = self.editor.add_history_entry(cell.trim_end()).unwrap_or(false);
+        if let Some(file) = self.history.as_ref().filter(|_| added) {
+            drop(self.editor.append_history(file));
+        }
+    }
+}
+
+/// Where this user's cells are remembered: `$XDG_STATE_HOME`, else `~/.local/state`, if the environment says. The editor makes
+/// the file so that nobody else can read it.
+fn history(lookup: &dyn Lookup) -> Option<PathBuf> {
+    let folder = |name| lookup.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")))?;
+    let folder = state.join("plimsoll");
+    fs_err::create_dir_all(&folder).ok()?;
+    Some(folder.join("session-history"))
+}
+
+/// What the editor asks about cells.
+struct Cells(Syntax);
+
+impl Validator for Cells {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(if self.0.is_whole(context.input()) {
+            ValidationResult::Valid(None)
+        } else {
+            ValidationResult::Incomplete
+        })
+    }
+}
+
+impl Completer for Cells {
+    type Candidate = String;
+}
+
+impl Hinter for Cells {
+    type Hint = String;
+}
+
+impl Highlighter for Cells {}
+
+impl Helper for Cells {}

@@ -1,0 +1,397 @@
+//! `plimsoll session`: cells from standard input and at a prompt, in this process and on a daemon.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests of a program start it and fail by panicking"
+)]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Daemon, Ran, TOKEN, command, finish};
+
+const KEEPING: [(&str, &str); 2] = [("SANDBOX_PROVIDER", "wasm"), ("SANDBOX_MAX_SESSIONS", "4")];
+
+fn session(input: &str, args: &[&str]) -> Ran {
+    session_with(input, args, &[])
+}
+
+fn session_with(input: &str, args: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let mut command = command(&[&["session"], args].concat());
+    let mut child = command
+        .envs(variables.iter().copied())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The command may refuse before it has read everything.
+    let _refused_early = child.stdin.take().unwrap().write_all(input.as_bytes());
+    finish(child)
+}
+
+/// Standard error without what differs from run to run: digests, and how long things took.
+fn said(ran: &Ran) -> String {
+    let word = |word: &str| {
+        let bare = word.trim_end_matches([',', '\n', ':']);
+        let digest = bare.len() == 64 && bare.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if digest {
+            word.replace(bare, "<digest>")
+        } else {
+            word.to_owned()
+        }
+    };
+    let line = |line: &str| {
+        let text = line.split(' ').map(word).collect::<Vec<_>>().join(" ");
+        match text
+            .split_once("tier process, ")
+            .map(|(head, rest)| (head, rest.split_once(", exit ")))
+        {
+            Some((head, Some((_, rest)))) => format!("{head}tier process, <duration>, exit {rest}"),
+            _ => text,
+        }
+    };
+    ran.stderr.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_line_is_a_cell_and_what_one_declares_is_there_for_the_next() {
+    let ran = session("let n = 41\n\nconsole.log('next')\nn + 1\n", &[]);
+    assert_eq!((ran.code, ran.stdout_text()), (0, "next\n42\n"), "{}", ran.stderr);
+    insta::assert_snapshot!(said(&ran), @r"
+    plimsoll: session <digest> on wasm, tier process, javascript
+    plimsoll: call 1, tier process, <duration>, exit 0, fresh interpreter, record <digest>
+    plimsoll: call 2, tier process, <duration>, exit 0, record <digest>
+    plimsoll: call 3, tier process, <duration>, exit 0, record <digest>
+    plimsoll: session <digest> closed, 3 calls, last record <digest>
+    ");
+    let nothing = session("", &["--quiet"]);
+    assert_eq!(
+        (nothing.code, nothing.stdout_text(), nothing.stderr.as_str()),
+        (0, "", "")
+    );
+}
+
+#[test]
+fn a_line_of_dashes_makes_blocks_and_files_stay_too() {
+    let input = "const fs = require('node:fs')\nfs.writeFileSync('n.txt', '41')\n---\nfunction add(x) {\n  return x + 1\n}\n---\n\
+                 add(Number(fs.readFileSync('n.txt', 'utf8')))\n";
+    let ran = session(input, &["--quiet"]);
+    assert_eq!((ran.code, ran.stdout_text(), ran.stderr.as_str()), (0, "42\n", ""));
+}
+
+#[test]
+fn a_block_runs_as_soon_as_the_line_after_it_has_come() {
+    let mut child = command(&["session", "--quiet"]).stdin(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) = (
+        child.stdin.take().unwrap(),
+        BufReader::new(child.stdout.take().unwrap()),
+    );
+    input.write_all(b"---\n").unwrap();
+    for n in 1..=3 {
+        writeln!(input, "globalThis.n = {n}\nn * 2\n---").unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, format!("{}\n", n * 2));
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_failing_cell_is_told_and_ends_the_command_only_when_asked_to() {
+    let input = "let n = 41\nthrow new Error('boom')\nwhile (true) {}\ntypeof n\n";
+    let ran = session(input, &["--timeout", "100ms"]);
+    assert_eq!((ran.code, ran.stdout_text()), (0, "'undefined'\n"), "{}", ran.stderr);
+    let told = said(&ran);
+    assert!(told.contains("Error: boom"), "{told}");
+    let ours: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with("plimsoll: call "))
+        .collect();
+    insta::assert_snapshot!(ours.join("\n"), @r"
+    plimsoll: call 1, tier process, <duration>, exit 0, fresh interpreter, record <digest>
+    plimsoll: call 2, tier process, <duration>, exit 1, record <digest>
+    plimsoll: call 3, tier process, <duration>, exit 124 (its timeout ended it), the interpreter is gone with its variables, record <digest>
+    plimsoll: call 4, tier process, <duration>, exit 0, fresh interpreter, record <digest>
+    ");
+    for (cell, code) in [("throw 1", 1), ("while (true) {}", 124), ("1", 0)] {
+        let ran = session(
+            &format!("{cell}\nconsole.log('after')\n"),
+            &["--fail-fast", "--quiet", "--timeout", "100ms"],
+        );
+        assert_eq!(ran.code, code, "{cell}: {}", ran.stderr);
+        assert_eq!(ran.stdout_text().contains("after"), code == 0, "{cell}");
+    }
+}
+
+#[test]
+fn what_cannot_be_a_session_is_told_and_nothing_runs() {
+    for (args, variables, code, words) in [
+        (
+            &["--floor", "vm"][..],
+            &[][..],
+            125,
+            "nothing ran (isolation): --floor is vm",
+        ),
+        (
+            &["--provider", "docker"],
+            &[("DOCKER_HOST", "unix:///nonexistent/engine.sock")],
+            125,
+            "nothing ran",
+        ),
+        (&["--language", "cobol"], &[], 2, "--language"),
+        (&["--insecure-http"], &[], 2, "--daemon"),
+        (&["--daemon", "nowhere"], &[], 2, "--daemon"),
+        (
+            &["--daemon", "http://127.0.0.1:1"],
+            &[],
+            125,
+            "nothing ran (environment): ",
+        ),
+    ] {
+        let ran = session_with("console.log(1)\n", args, variables);
+        assert_eq!((ran.code, ran.stdout_text()), (code, ""), "{args:?} {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{args:?} {}", ran.stderr);
+    }
+    let python = session("1\n", &["--language", "python", "--fail-fast"]);
+    assert_eq!(python.code, 125, "{}", python.stderr);
+    assert!(python.stderr.contains("--language"), "{}", python.stderr);
+    let undecodable = {
+        let mut child = command(&["session"]).stdin(Stdio::piped()).spawn().unwrap();
+        let _refused_early = child.stdin.take().unwrap().write_all(b"\xff\n");
+        finish(child)
+    };
+    assert_eq!(undecodable.code, 125);
+    assert!(undecodable.stderr.contains("UTF-8"), "{}", undecodable.stderr);
+}
+
+#[test]
+fn a_daemon_keeps_the_session_and_its_count_is_compared() {
+    let daemon = Daemon::start_with(&KEEPING);
+    let args = ["--daemon", daemon.url.as_str(), "--floor", "process"];
+    let token = [("PLIMSOLL_TOKEN", TOKEN)];
+    let ran = session_with("let n = 41\nn + 1\nprocess.exit(3)\n", &args, &token);
+    assert_eq!((ran.code, ran.stdout_text()), (0, "42\n"), "{}", ran.stderr);
+    insta::assert_snapshot!(said(&ran), @r"
+    plimsoll: session <digest> on wasm, tier process, javascript
+    plimsoll: call 1, tier process, <duration>, exit 0, fresh interpreter, record <digest>
+    plimsoll: call 2, tier process, <duration>, exit 0, record <digest>
+    plimsoll: call 3, tier process, <duration>, exit 1, the interpreter is gone with its variables, record <digest>
+    plimsoll: session <digest> closed, 3 calls, as the daemon counts, last record <digest>
+    ");
+    // Five sessions, one after the other, in four places: each one was closed.
+    for _ in 0..5 {
+        assert_eq!(session_with("1\n", &args, &token).code, 0);
+    }
+    let refused = session_with("1\n", &args, &[]);
+    assert_eq!(refused.code, 125);
+    assert!(refused.stderr.contains("PLIMSOLL_TOKEN"), "{}", refused.stderr);
+    let floor = session_with("1\n", &["--daemon", &daemon.url, "--floor", "kernel"], &token);
+    assert_eq!(floor.code, 125);
+    assert!(floor.stderr.contains("nothing ran (isolation)"), "{}", floor.stderr);
+}
+
+#[test]
+fn a_session_that_is_over_takes_no_more_cells() {
+    let daemon = Daemon::start_with(&[KEEPING.as_slice(), &[("SANDBOX_SESSION_LIFETIME", "1s")]].concat());
+    let args = ["--daemon", daemon.url.as_str()];
+    let mut child = command(&[&["session"][..], &args].concat())
+        .env("PLIMSOLL_TOKEN", TOKEN)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"---\n'first'\n---\n").unwrap();
+    std::thread::sleep(Duration::from_millis(1_500));
+    input.write_all(b"'second'\n---\n'third'\n---\n").unwrap();
+    drop(input);
+    let ran = finish(child);
+    assert_eq!((ran.code, ran.stdout_text()), (125, "'first'\n"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("expired") && ran.stderr.contains("cells left"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_daemon_that_keeps_no_sessions_says_so() {
+    let daemon = Daemon::start();
+    let ran = session_with("1\n", &["--daemon", &daemon.url], &[("PLIMSOLL_TOKEN", TOKEN)]);
+    assert_eq!(ran.code, 125);
+    assert!(ran.stderr.contains("nothing ran (unsupported)"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_interrupt_ends_the_cell_and_closes_the_session() {
+    let child = command(&["session", "--timeout", "20s"]).stdin(Stdio::piped()).spawn();
+    let mut child = child.unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input
+        .write_all(b"---\nconsole.log('begun')\n---\nwhile (true) {}\n---\n")
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let ran = finish(child);
+    drop(input);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(ran.code, 123, "{}", ran.stderr);
+    let told = said(&ran);
+    assert!(
+        told.contains("it may have run, there is no checked answer (canceled)"),
+        "{told}"
+    );
+    assert!(told.contains("plimsoll: call 2, no answer, record <digest>"), "{told}");
+    assert!(told.contains("closed, 2 calls"), "{told}");
+}
+
+#[test]
+fn a_signal_while_it_waits_for_a_cell_closes_the_session() {
+    let mut child = command(&["session"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"---\nconsole.log('ready')\n---\n").unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let ran = finish(child);
+    drop(input);
+    assert_eq!(ran.code, 123, "{}", ran.stderr);
+    assert!(
+        said(&ran).contains("plimsoll: interrupted\n") && ran.stderr.contains("closed, 1 call"),
+        "{}",
+        ran.stderr
+    );
+}
+
+/// The command at a terminal: `script` gives it one. What is typed is written when what stands before it has been shown.
+fn at_a_terminal(args: &str, home: &std::path::Path, variables: &[(&str, &str)], steps: &[(&str, &str)]) -> String {
+    let mut child = Command::new("script")
+        .args(["--quiet", "--return", "--echo", "never", "--command"])
+        // Without `exec` the shell in between would take the interrupt for its own.
+        .arg(format!("exec {} session {args}", env!("CARGO_BIN_EXE_plimsoll")))
+        .arg("/dev/null")
+        .env_clear()
+        .envs(variables.iter().copied())
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", home)
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut part = [0; 4096];
+        while let Ok(n @ 1..) = screen.read(&mut part) {
+            if tell.send(part[..n].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    let mut shown = Vec::new();
+    let mut seen = 0;
+    for (before, typed) in steps {
+        let begun = Instant::now();
+        loop {
+            let text = String::from_utf8_lossy(&shown[seen..]).into_owned();
+            if let Some(at) = text.find(before) {
+                seen += at + before.len();
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(20), "no {before:?} in {text}");
+            if let Ok(part) = told.recv_timeout(Duration::from_millis(200)) {
+                shown.extend(part);
+            }
+        }
+        keys.write_all(typed.as_bytes()).unwrap();
+    }
+    while let Ok(part) = told.recv_timeout(Duration::from_secs(20)) {
+        shown.extend(part);
+    }
+    let status = child.wait().unwrap();
+    let text = String::from_utf8_lossy(&shown).into_owned();
+    assert!(status.success(), "{status}: {text}");
+    text
+}
+
+#[test]
+fn the_prompt_takes_cells_of_several_lines_interrupts_and_remembers() {
+    let home = tempfile::tempdir().unwrap();
+    let shown = at_a_terminal(
+        "--timeout 20s",
+        home.path(),
+        &[],
+        &[
+            ("process 1> ", "function twice(x) {\r"),
+            ("{", "  return 2 * x\r"),
+            ("x", "}\r"),
+            ("process 2> ", "twice(21)\r"),
+            ("42", ""),
+            ("process 3> ", "while (true) {}\r"),
+            ("}", ""),
+            ("running the cell", "\u{3}"),
+            ("no answer", ""),
+            ("process 4> ", "given up\u{3}"),
+            ("process 4> ", "typeof twice\r"),
+            ("undefined", ""),
+            ("process 5> ", "\u{4}"),
+        ],
+    );
+    assert!(shown.contains("exit 0, fresh interpreter, record "), "{shown}");
+    assert!(shown.contains("closed, 4 calls"), "{shown}");
+    let history = home.path().join(".local/state/plimsoll/session-history");
+    let remembered = fs_err::read_to_string(&history).unwrap();
+    assert!(
+        remembered.contains("twice(21)") && !remembered.contains("given up"),
+        "{remembered}"
+    );
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs_err::metadata(&history).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    // The last cell of the session before, by the key for what came before.
+    let again = at_a_terminal(
+        "",
+        home.path(),
+        &[],
+        &[
+            ("process 1> ", "\u{1b}[A\u{1b}[A\u{1b}[A\r"),
+            ("ReferenceError", ""),
+            ("process 2> ", "\u{4}"),
+        ],
+    );
+    assert!(again.contains("twice(21)"), "{again}");
+}
+
+#[test]
+fn a_cell_that_is_given_up_on_a_daemon_is_followed_by_a_new_session() {
+    let daemon = Daemon::start_with(&KEEPING);
+    let home = tempfile::tempdir().unwrap();
+    let shown = at_a_terminal(
+        &format!("--daemon {} --timeout 20s", daemon.url),
+        home.path(),
+        &[("PLIMSOLL_TOKEN", TOKEN)],
+        &[
+            ("process 1> ", "let n = 1\r"),
+            ("process 2> ", "while (true) {}\r"),
+            ("running the cell", "\u{3}"),
+            ("interrupt once more", "\u{3}"),
+            ("no checked answer (canceled)", ""),
+            ("process 2> ", "typeof n\r"),
+            ("a new one begins", ""),
+            ("undefined", ""),
+            ("process 2> ", "\u{4}"),
+        ],
+    );
+    assert!(shown.contains("closed, 1 call, as the daemon counts"), "{shown}");
+}
