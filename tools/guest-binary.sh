@@ -34,5 +34,5 @@ flags=(
 CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' "${flags[@]}")
 export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%$'\x1f'}
 
-cargo build --quiet --profile guest --target "$target" --package plimsoll-guest >&2
+cargo build --quiet --locked --profile guest --target "$target" --package plimsoll-guest >&2
 echo "$target_dir/$target/guest/plimsoll-guest"

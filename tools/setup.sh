@@ -14,13 +14,19 @@ CARGO_DENY_VERSION=0.20.2
 
 mkdir -p "$cache" "$CARGO_TARGET_DIR"
 
-# Cargo knows the crates of a workspace by their place in it and judges by times alone whether they have changed: a clone
-# that shares its build folder with another would be linked with the other's crates. So whoever builds after another clone
-# makes its own files new.
-if [ "$(cat "$CARGO_TARGET_DIR/clone" 2>/dev/null)" != "$root" ]; then
-  find "$root"/{crates,guest,proto,tests,benches,examples,fuzz} -type f -not -path '*/node_modules/*' -exec touch {} +
+# own_build_folder: called before anything is built. Cargo knows the crates of a workspace by their place in it and judges by
+# times alone whether they have changed: a clone that shares its build folder with another would be linked with the other's
+# crates. So whoever builds after another clone makes its own files new, or, where the files are somebody else's, builds in a
+# folder that no other clone uses.
+own_build_folder() {
+  [ "$(cat "$CARGO_TARGET_DIR/clone" 2>/dev/null)" = "$root" ] && return 0
+  if ! find "$root"/{crates,guest,proto,tests,benches,examples,fuzz} -type f -not -path '*/node_modules/*' \
+    -exec touch {} + 2>/dev/null; then
+    CARGO_TARGET_DIR=$cache/target-$(printf %s "$root" | sha256sum | cut -c1-16)
+    mkdir -p "$CARGO_TARGET_DIR"
+  fi
   printf '%s\n' "$root" >"$CARGO_TARGET_DIR/clone"
-fi
+}
 
 # version_at_least HAVE WANT: compares dotted version numbers.
 version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
@@ -69,6 +75,7 @@ rust_is_new_enough() {
 # need_rust PART...: a Rust toolchain that can `cargo PART` for each of build, fmt and clippy that is named.
 need_rust() {
   local part wanted=()
+  own_build_folder
   if ! rust_is_new_enough; then
     wanted=(rustc-web cargo-web)
     for part in "$@"; do

@@ -49,7 +49,7 @@ suite_format() {
   check "cargo fmt" cargo fmt --all --check -- --color never
   check "cargo fmt, fuzz" cargo fmt --manifest-path fuzz/Cargo.toml --check -- --color never
   check "ruff format" "$python" -m ruff format --no-cache --config "$interop/python/pyproject.toml" --check \
-    "$interop/python" tests/documents
+    "$interop/python" tests/documents tests/cells crates/guest/py
   check "prettier" "$node" "$interop/node/node_modules/prettier/bin/prettier.cjs" --check "$interop/node"
   check "prettier, report" "$node" "$interop/node/node_modules/prettier/bin/prettier.cjs" \
     --config "$interop/node/.prettierrc.json" --check tests/report
@@ -69,9 +69,10 @@ suite_scripts() {
   check "shellcheck" shellcheck --external-sources --check-sourced --source-path="$root" \
     try test .ci/run fuzz/run benches/run tools/openapi-documents.sh tools/engine.sh tools/guest-binary.sh
   check "ruff" "$python" -m ruff check --no-cache --config "$interop/python/pyproject.toml" \
-    "$interop/python" tests/documents
-  check "mypy --strict" env MYPYPATH="$(python_stubs)" "$python" -m mypy --cache-dir "$cache/mypy" \
-    --config-file "$interop/python/pyproject.toml" "$interop/python" tests/documents
+    "$interop/python" tests/documents tests/cells crates/guest/py
+  check "mypy --strict" env MYPYPATH="$(python_stubs):tests/cells" "$python" -m mypy --cache-dir "$cache/mypy" \
+    --config-file "$interop/python/pyproject.toml" "$interop/python" tests/documents \
+    tests/cells crates/guest/py
   check "buf lint" "$bin/@bufbuild/buf-linux-x64/bin/buf" lint proto
   check "generate TypeScript messages" node_stubs
   check "tsc" "$node" "$bin/typescript/bin/tsc" --project "$interop/node"
@@ -126,13 +127,16 @@ suite_containers() {
   done
   check "nothing left of 300 runs" cargo run --quiet --release --locked -p plimsoll-benches -- --container-runs 300 leftovers
   check "examples/providers" cargo run --release --locked -p example-providers
+  check "examples/sessions" cargo run --release --locked -p example-sessions
 }
 
-about_python() { say "plimsoll-client 0.23.0, grpcio and curl, unmodified, against a running daemon"; }
+about_python() { say "plimsoll-client 0.23.0, grpcio and curl, unmodified, against a running daemon; the kernels of cells"; }
 suite_python() {
-  with_tools python need_python_packages need_curl build_daemon need_container_engine need_go need_runsc need_images || return 0
+  with_tools python need_python_packages need_curl need_node build_daemon need_container_engine need_go need_runsc need_images || return 0
   run_pytest interop-python env PLIMSOLLD="$daemon" PYTHONPATH="$(python_stubs)" PYTHONDONTWRITEBYTECODE=1 \
     "$python" -m pytest -q -p no:cacheprovider -c "$interop/python/pyproject.toml" "$interop/python"
+  run_pytest cells env NODE="$node" PYTHONDONTWRITEBYTECODE=1 \
+    "$python" -m pytest -q -p no:cacheprovider -c "$interop/python/pyproject.toml" tests/cells
 }
 
 about_node() { say "@connectrpc/connect-node over Connect, gRPC and gRPC-Web against a running daemon"; }

@@ -1,6 +1,7 @@
 //! The rows of the table, one function each.
 
 mod broker;
+mod container_sessions;
 mod containers;
 mod deadline;
 mod in_process;
@@ -48,7 +49,7 @@ pub const NAMES: [&str; 14] = [
 ];
 
 /// Rows that need a container engine with gVisor, and the images; measured when they are named.
-pub const CONTAINER_NAMES: [&str; 7] = [
+pub const CONTAINER_NAMES: [&str; 13] = [
     "pool-runc",
     "cold-runc",
     "pool-runsc",
@@ -56,6 +57,12 @@ pub const CONTAINER_NAMES: [&str; 7] = [
     "burst",
     "quick",
     "leftovers",
+    "session-open-runc",
+    "session-open-runsc",
+    "session-cell-runc",
+    "session-cell-runsc",
+    "session-cells-runc",
+    "session-cells-runsc",
 ];
 
 /// Measures one row.
@@ -86,6 +93,12 @@ pub async fn measure(name: &str, options: &Options) -> anyhow::Result<Row> {
         "burst" => containers::burst(&daemon()?).await,
         "quick" => containers::quick(&daemon()?).await,
         "leftovers" => containers::leftovers(&daemon()?, options.container_runs).await,
+        "session-open-runc" => container_sessions::open(&daemon()?, container_sessions::OPEN_RUNC).await,
+        "session-open-runsc" => container_sessions::open(&daemon()?, container_sessions::OPEN_RUNSC).await,
+        "session-cell-runc" => container_sessions::cells(&daemon()?, container_sessions::CELL_RUNC).await,
+        "session-cell-runsc" => container_sessions::cells(&daemon()?, container_sessions::CELL_RUNSC).await,
+        "session-cells-runc" => container_sessions::cells(&daemon()?, container_sessions::CELLS_RUNC).await,
+        "session-cells-runsc" => container_sessions::cells(&daemon()?, container_sessions::CELLS_RUNSC).await,
         other => anyhow::bail!(
             "there is no row {other}; the rows are {} and {}",
             NAMES.join(", "),

@@ -147,7 +147,7 @@ fn daemon(program: &Program) -> anyhow::Result<Daemon> {
 }
 
 /// An open session and a connection of its own.
-struct Session {
+pub(super) struct Session {
     connection: Connection,
     id: String,
     body: Bytes,
@@ -155,14 +155,19 @@ struct Session {
 
 impl Session {
     async fn open(daemon: &Daemon) -> anyhow::Result<Self> {
+        Self::open_for(daemon, "javascript").await
+    }
+
+    /// One whose cells are of this language.
+    pub(super) async fn open_for(daemon: &Daemon, language: &str) -> anyhow::Result<Self> {
         let mut connection = Connection::open(daemon.address(), TOKEN).await?;
-        let body = json!({ "protocol": 4, "minimumIsolation": "process" });
+        let body = json!({ "protocol": 4, "minimumIsolation": "process", "languages": [language] });
         let answer = post(&mut connection, OPEN_SESSION, body).await?;
         let id = answer["sessionId"]
             .as_str()
             .context("the session has an id")?
             .to_owned();
-        let body = json!({ "protocol": 4, "sessionId": id, "cell": { "language": "javascript", "code": "1+1" } });
+        let body = json!({ "protocol": 4, "sessionId": id, "cell": { "language": language, "code": "1+1" } });
         Ok(Self {
             connection,
             body: Bytes::from(body.to_string()),
@@ -171,14 +176,14 @@ impl Session {
     }
 
     /// Runs the cell and requires that it printed its value.
-    async fn two(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn two(&mut self) -> anyhow::Result<()> {
         let answer = self.connection.call(SESSION_RUN, self.body.clone()).await?.json()?;
         // Base64 of "2\n".
         anyhow::ensure!(answer["run"]["cell"]["stdout"] == "Mgo=", "{answer}");
         Ok(())
     }
 
-    async fn close(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn close(&mut self) -> anyhow::Result<()> {
         let body = json!({ "protocol": 4, "sessionId": self.id });
         let answer = post(&mut self.connection, CLOSE_SESSION, body).await?;
         anyhow::ensure!(answer["ended"] == "SESSION_END_CLOSED", "{answer}");

@@ -69,9 +69,8 @@ pub fn node_module(grant: &Grant) -> String {
 /// import host`, or the grant's own global in place of `host`. Calls block; the socket is the one that [`SOCKET_VARIABLE`]
 /// names when a call is made.
 ///
-/// To be written as `plimsoll_host.py` into a folder of its own, such as `/tmp/plimsoll-python`, with that folder in
-/// `PYTHONPATH`; in a folder that holds other files those would be importable too. The preamble is JavaScript and has no
-/// part in it.
+/// To be written as `plimsoll_host.py` into a folder of its own that is in `PYTHONPATH`; in a folder that holds other files
+/// those would be importable too. The preamble is JavaScript and has no part in it.
 pub fn python_client(grant: &Grant) -> String {
     fill(
         PYTHON,

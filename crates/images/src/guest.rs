@@ -1,6 +1,6 @@
 //! The guest binary, which every image carries at one place.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs_err as fs;
@@ -10,7 +10,39 @@ use crate::error::ImagesError;
 /// Where the guest binary is in every image, without a leading slash.
 pub const GUEST_BINARY: &str = "usr/local/bin/plimsoll-guest";
 
-const FIX: &str = "give the static binary for 64-bit x86 that comes with this program";
+/// Below a build folder, next to its `release`: where the static binary is put. Cargo's own of that name is another one, and
+/// is linked dynamically.
+const STATIC_BUILD: &str = "x86_64-unknown-linux-gnu/guest";
+
+/// How to get one.
+const FIX: &str = "build the static one in a clone of this project and name it: \
+                   plimsoll images build --guest-binary \"$(tools/guest-binary.sh)\"";
+
+/// The guest binary of a program in this folder: the static one beside it, else, in a clone's build folder, the one that
+/// `tools/guest-binary.sh` built.
+///
+/// # Errors
+///
+/// When there is none. The text says how to get one.
+pub fn guest_binary_near(folder: &Path) -> Result<PathBuf, ImagesError> {
+    let name = Path::new(GUEST_BINARY).file_name().unwrap_or_default();
+    let beside = folder.join(name);
+    let built = folder.with_file_name(STATIC_BUILD).join(name);
+    let found = [&beside, &built].into_iter().find(|path| read(path).is_ok());
+    if let Some(path) = found {
+        return Ok(path.clone());
+    }
+    // What is there and cannot be used is told; that nothing is there is told of the one place a user would put it.
+    let place = if built.exists() && !beside.exists() {
+        built
+    } else {
+        beside
+    };
+    match read(&place) {
+        Err(error) => Err(error),
+        Ok(_) => Ok(place),
+    }
+}
 
 /// Reads the guest binary and checks that it can run in an image: statically linked, for Linux on 64-bit x86.
 pub(crate) fn read(path: &Path) -> Result<Arc<[u8]>, ImagesError> {
@@ -18,7 +50,13 @@ pub(crate) fn read(path: &Path) -> Result<Arc<[u8]>, ImagesError> {
         path: path.display().to_string(),
         problem,
     };
-    let bytes = fs::read(path).map_err(|error| wrong(format!("{error}; {FIX}")))?;
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(wrong(format!("is not there; {FIX}")));
+        }
+        Err(error) => return Err(wrong(format!("{error}; {FIX}"))),
+    };
     check(&bytes).map_err(|problem| wrong(format!("{problem}; {FIX}")))?;
     Ok(bytes.into())
 }
@@ -87,5 +125,33 @@ mod tests {
         for bytes in [&b"#!/bin/sh\n"[..], b"", b"\x7fELF\x02\x01\x01", &other_machine, cut] {
             check(bytes).unwrap_err();
         }
+    }
+
+    #[test]
+    fn the_static_one_is_found_beside_the_program_or_where_the_clone_builds_it() {
+        let target = tempfile::tempdir().unwrap();
+        let release = target.path().join("release");
+        let guest = target.path().join(STATIC_BUILD);
+        for folder in [&release, &guest] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let (beside, built) = (release.join("plimsoll-guest"), guest.join("plimsoll-guest"));
+
+        let none = guest_binary_near(&release).unwrap_err().to_string();
+        assert!(none.contains("release/plimsoll-guest: is not there; "), "{none}");
+        assert!(none.contains("--guest-binary \"$(tools/guest-binary.sh)\""), "{none}");
+
+        // What `cargo build` leaves beside the program.
+        fs::write(&beside, program(&[1, 3])).unwrap();
+        let dynamic = guest_binary_near(&release).unwrap_err().to_string();
+        assert!(
+            dynamic.contains("linked dynamically") && dynamic.contains("tools/guest-binary.sh"),
+            "{dynamic}"
+        );
+        fs::write(&built, program(&[1])).unwrap();
+        assert_eq!(guest_binary_near(&release).unwrap(), built);
+
+        fs::write(&beside, program(&[1])).unwrap();
+        assert_eq!(guest_binary_near(&release).unwrap(), beside);
     }
 }

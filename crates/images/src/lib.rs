@@ -33,7 +33,7 @@ pub use derive::{DeriveOptions, derive};
 pub use digest::Hash;
 pub use engine::Engine;
 pub use error::{ImagesError, Progress};
-pub use guest::GUEST_BINARY;
+pub use guest::{GUEST_BINARY, guest_binary_near};
 pub use lock::{Kind, Lock, Locked};
 pub use recipe::{LayerRecipe, Python, Recipe, SHIPPED, Shipped, TOOLCHAIN, Toolchain};
 pub use store::Store;

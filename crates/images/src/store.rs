@@ -19,13 +19,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the folder, creating it where it is missing.
+    /// Opens the folder, creating it where it is missing. A relative path is taken from this process's folder, once: package
+    /// managers are given paths of the store and work in folders of their own.
     ///
     /// # Errors
     ///
     /// When it cannot be created.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, ImagesError> {
-        let root = root.into();
+        let root = std::path::absolute(root.into())?;
         for folder in ["packages", "blobs", "built", "apt"] {
             fs::create_dir_all(root.join(folder))?;
         }
@@ -169,6 +170,19 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_relative_folder_is_named_whole_to_programs_that_work_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = std::env::current_dir().unwrap();
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let relative = up.join(folder.path().strip_prefix("/").unwrap()).join("store");
+        let store = Store::open(&relative).unwrap();
+        for path in [store.root().to_owned(), store.apt(), store.blob_path(Hash::of(b""))] {
+            assert!(path.is_absolute(), "{}", path.display());
+        }
+        assert!(folder.path().join("store/apt").is_dir());
+    }
 
     #[test]
     fn a_package_that_changed_on_disk_is_not_used() {

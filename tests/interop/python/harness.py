@@ -122,3 +122,13 @@ def running(variables: dict[str, str]) -> Iterator[Daemon]:
         yield daemon
     finally:
         daemon.stop()
+
+
+def run_raw(daemon: Daemon, request: dict[str, Any]) -> dict[str, Any]:
+    """One Run as plain JSON, with no client in between."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
+    url = daemon.base_url + "/plimsoll.v1.SandboxService/Run"
+    call = urllib.request.Request(url, json.dumps(request).encode(), headers)
+    with urllib.request.urlopen(call, timeout=30) as response:
+        answer: dict[str, Any] = json.load(response)
+    return answer

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
-import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -24,20 +22,9 @@ from plimsoll_client import (
     ResultKindMismatchError,
 )
 
-from harness import TOKEN, Daemon
+from harness import TOKEN, Daemon, run_raw
 from proxy import Exchange, Proxy
 from recompute import record_digest, request_digest, result_digest
-
-RUN = "/plimsoll.v1.SandboxService/Run"
-
-
-def run_raw(daemon: Daemon, request: dict[str, Any]) -> dict[str, Any]:
-    """One Run as plain JSON, with no client in between."""
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
-    call = urllib.request.Request(daemon.base_url + RUN, json.dumps(request).encode(), headers)
-    with urllib.request.urlopen(call, timeout=30) as response:
-        answer: dict[str, Any] = json.load(response)
-    return answer
 
 
 @pytest.mark.parametrize(
@@ -48,6 +35,7 @@ def run_raw(daemon: Daemon, request: dict[str, Any]) -> dict[str, Any]:
         {"protocol": 4, "minimumIsolation": "process", "traceId": "t-1", "javascript": {"code": "process.exit(3)"}},
         {"protocol": 4, "timeoutMs": -5, "javascript": {"code": "process.stderr.write('x'.repeat(70000))"}},
         {"protocol": 4, "javascript": {"code": "process.stdout.write(new Uint8Array([255, 0, 254]))"}},
+        {"protocol": 4, "softwareRule": {}, "javascript": {"code": "1"}},
     ],
 )
 def test_anyone_can_recompute_a_record_by_hand(daemon: Daemon, request_body: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ def test_a_software_rule_is_refused_because_wasm_states_no_software(client: Clie
 
 def test_kinds_and_sessions_that_wasm_does_not_have_are_unsupported(client: Client) -> None:
     with pytest.raises(UnsupportedError) as error:
-        client.run_project({"main.js": "1"}, ["node main.js"])
+        client.run_project({"main.js": "1"}, ["ls", "node main.js"])
     assert refusal(error) == ("unimplemented", "unsupported", 501, False)
     with pytest.raises(UnsupportedError) as error:
         client.run_module("VanDerPol", [[1.0, 2.0]], end_time=1.0, step=0.1)

@@ -19,11 +19,12 @@ def test_describe_states_the_wasm_provider(client: Client) -> None:
     assert info.javascript_environment.software_identity == ""
     assert info.javascript_environment.languages == ("javascript",)
     assert info.javascript_environment.max_timeout_ms == 30_000
-    assert (info.project_environment.identity, info.project_environment.max_timeout_ms) == ("", 0)
+    assert info.project_environment == info.javascript_environment
     assert (info.module_environment.identity, info.module_environment.max_timeout_ms) == ("", 0)
     assert info.supports_javascript_grants
-    unbuilt = (info.supports_project, info.supports_module, info.supports_sessions, info.supports_project_grants)
-    assert unbuilt == (False, False, False, False)
+    assert info.supports_project
+    unbuilt = (info.supports_module, info.supports_sessions, info.supports_project_grants)
+    assert unbuilt == (False, False, False)
     assert info.policy == ""
 
 
@@ -35,6 +36,24 @@ def test_a_run_carries_output_tier_environment_and_record(client: Client) -> Non
     assert result.duration_ms >= 0
     assert result.record is not None
     assert result.record.version == RECORD_VERSION
+
+
+def test_a_project_of_node_steps_runs_and_brings_its_artifacts_back(client: Client) -> None:
+    files = {
+        "src/main.mjs": "import { total } from './total.cjs'; console.log(total([40, 2]), process.argv[2])",
+        "src/total.cjs": "exports.total = (rows) => rows.reduce((sum, row) => sum + row, 0)",
+        "write.js": "require('fs').writeFileSync('out.bin', Buffer.from([255, 0]))",
+    }
+    steps = ["node src/main.mjs 'two words'", "node write.js", "ls", "node write.js"]
+    result = client.run_project(files, steps, artifacts=["out.bin", "missing"], minimum_isolation="process")
+    assert (result.provider, result.isolation, result.outcome) == ("wasm", "process", "completed")
+    told = [(step.command, step.exit_code, step.stdout) for step in result.steps]
+    assert told[:2] == [(steps[0], 0, b"42 two words\n"), (steps[1], 0, b"")]
+    assert (told[2][:2], len(told)) == (("ls", 127), 3)
+    assert b"node FILE [arguments]" in result.steps[2].stderr
+    assert [(artifact.path, artifact.content) for artifact in result.artifacts] == [("out.bin", b"\xff\x00")]
+    assert result.environment == client.describe().javascript_environment.identity
+    assert result.record is not None
 
 
 def test_the_payroll_example_prints_its_totals(client: Client) -> None:

@@ -16,7 +16,8 @@ from plimsoll_client import (
     UnsupportedError,
 )
 
-from harness import TOKEN, UNLIMITED, Daemon, running
+from harness import TOKEN, UNLIMITED, Daemon, run_raw, running
+from recompute import record_digest, request_digest, result_digest
 
 IMAGE = re.compile(r"docker-image:sha256:[0-9a-f]{64}")
 # Writes three bytes that are not text.
@@ -81,6 +82,24 @@ def test_a_project_brings_its_steps_and_artifacts_back(boxed: Client, runtime: s
     assert result.steps[1].stdout == b"out.bin\nsrc\n"
     assert [(artifact.path, artifact.content) for artifact in result.artifacts] == [("out.bin", b"\x00\xff\n")]
     assert result.isolation == TIERS[runtime]
+
+
+def test_anyone_can_recompute_a_projects_record_by_hand(docker: Daemon, runtime: str) -> None:
+    request = {
+        "protocol": 4,
+        "minimumIsolation": TIERS[runtime],
+        "project": {
+            "files": [{"path": "src/sum.mjs", "content": SUM}],
+            "steps": ["node src/sum.mjs", "echo é >&2; exit 3", "echo never"],
+            "artifacts": ["out.bin", "missing"],
+        },
+    }
+    answer = run_raw(docker, request)
+    record = answer["record"]
+    assert [step.get("exitCode", 0) for step in answer["project"]["steps"]] == [0, 3]
+    assert record["requestSha256"] == request_digest(request)
+    assert record["resultSha256"] == result_digest(answer)
+    assert record["recordSha256"] == record_digest(record)
 
 
 def test_a_step_that_outlives_its_time_is_told_as_such(boxed: Client) -> None:

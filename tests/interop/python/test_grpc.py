@@ -85,7 +85,7 @@ def test_the_request_id_is_echoed(stub: Any) -> None:
             pb.NOT_DISPATCHED_REASON_REQUEST,
         ),
         (
-            pb.RunRequest(protocol=4, project=pb.ProjectRun(steps=["node main.js"])),
+            pb.RunRequest(protocol=4, project=pb.ProjectRun(steps=["ls"])),
             grpc.StatusCode.UNIMPLEMENTED,
             pb.NOT_DISPATCHED_REASON_UNSUPPORTED,
         ),

@@ -322,6 +322,15 @@ def test_a_workspace_needs_a_shell_that_wasm_does_not_have(session: Session) -> 
     assert (session.calls, session.stopped) == (0, None)
 
 
+def test_a_project_of_node_steps_shares_the_files_of_a_wasm_session(session: Session) -> None:
+    session.run_cell("const kept = 1; require('fs').writeFileSync('n.json', '41')", "javascript")
+    code = "import fs from 'fs'; fs.writeFileSync('n.json', `${1 + JSON.parse(fs.readFileSync('n.json'))}`)"
+    project = session.run_project({"main.mjs": code}, ["node main.mjs"], artifacts=["n.json"])
+    assert (project.outcome, project.steps[0].exit_code, project.artifacts[0].content) == ("completed", 0, b"42")
+    assert session.run_cell("[kept, require('./n.json')]", "javascript").stdout == b"[ 1, 42 ]\n"
+    assert session.calls == 3
+
+
 def test_the_log_names_a_session_by_its_fingerprint_and_never_by_its_id_or_owner(keeper: Daemon) -> None:
     ids: list[str] = []
 

@@ -23,7 +23,7 @@ fs.writeFileSync('/tmp/decoy', decoy);
 const open = (path) => { try { look(path, fs.readFileSync(path)); } catch {} };
 for (const pid of fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
   for (const name of ['environ', 'cmdline', 'status']) open(`/proc/${pid}/${name}`);
-for (const folder of ['/tmp', '/dev/shm', '/run', '/work', '/etc'])
+for (const folder of ['/tmp', '/tmp/plimsoll-python', '/dev/shm', '/run', '/work', '/etc'].filter(fs.existsSync))
   for (const name of fs.readdirSync(folder)) {
     const path = `${folder}/${name}`;
     if (fs.statSync(path, { throwIfNoEntry: false })?.isFile()) open(path);
@@ -95,7 +95,7 @@ fn a_step_calls_through_the_global_and_any_process_through_the_socket() {
             .step("node a.mjs")
             .step("node raw.cjs")
             .step("node search.cjs")
-            .step("tr '\\0' '\\n' < /proc/$$/environ | grep -E '^(HOST_API_SOCKET|NODE_OPTIONS)=' | sort");
+            .step("tr '\\0' '\\n' < /proc/$$/environ | grep -E '^(HOST_API_SOCKET|NODE_OPTIONS|PYTHONPATH)=' | sort");
         let call = sandbox().await.run_project(project).any_tier();
         let grant = upstream.grant(&["GET /berths/*", "POST /berths/*"], 10);
         let ran = call.grant(grant, "tester").unwrap().send().await.unwrap();
@@ -111,7 +111,8 @@ fn a_step_calls_through_the_global_and_any_process_through_the_socket() {
                 "GET /berths/1 POST /berths/2\n",
                 "{\"asked\":\"GET /berths/raw\"}",
                 FOUND_NOTHING,
-                "HOST_API_SOCKET=/run/host-api.sock\nNODE_OPTIONS=--import=file:///tmp/plimsoll-host.mjs\n",
+                "HOST_API_SOCKET=/run/host-api.sock\nNODE_OPTIONS=--import=file:///tmp/plimsoll-host.mjs\n\
+                 PYTHONPATH=/tmp/plimsoll-python\n",
             ]
         );
         assert_eq!(upstream.lines(), ["GET /berths/1", "POST /berths/2", "GET /berths/raw"]);
@@ -133,7 +134,7 @@ fn without_a_grant_the_socket_answers_503_and_nothing_names_it() {
             "{RAW} ask('/berths/1').then((status) => console.log(status, process.env.HOST_API_SOCKET, typeof host))"
         );
         assert_eq!(prints(&code).await, "503 undefined undefined\n");
-        let step = format!("node -e \"{code}\"; env | grep -c -E 'HOST_API|NODE_OPTIONS'; ls /tmp");
+        let step = format!("node -e \"{code}\"; env | grep -c -E 'HOST_API|NODE_OPTIONS|PYTHONPATH'; ls /tmp");
         let result = steps(&[&step]).await;
         assert_eq!(
             String::from_utf8_lossy(&result.steps[0].stdout),

@@ -123,6 +123,34 @@ fn every_end_of_a_run_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_command_leaves_no_folder_behind() {
+    run(async {
+        let project = tempfile::tempdir().unwrap();
+        fs_err::write(project.path().join("a.js"), "console.log(6*7)").unwrap();
+        let (file, folder) = (project.path().join("a.js"), project.path().to_str().unwrap());
+        for arguments in [
+            &["run", file.to_str().unwrap()][..],
+            &["run", folder, "--step", "node a.js"],
+            &["run", folder, "--step", "node a.js; exit 3"],
+        ] {
+            let temp = tempfile::tempdir().unwrap();
+            let ran = Command::new(env!("CARGO_BIN_EXE_command-under-test"))
+                .args(arguments)
+                .env("TMPDIR", temp.path())
+                .env("SANDBOX_PROVIDER", "Docker")
+                .env("SANDBOX_DOCKER_RUNTIME", runtime())
+                .stdin(Stdio::null())
+                .output()
+                .await
+                .unwrap();
+            assert_eq!(ran.stdout, b"42\n", "{arguments:?}: {ran:?}");
+            let left: Vec<_> = fs_err::read_dir(temp.path()).unwrap().collect();
+            assert!(left.is_empty(), "{arguments:?}: {left:?}");
+        }
+    });
+}
+
+#[test]
 fn no_guest_code_runs_two_seconds_after_its_embedder_was_killed_and_the_next_look_removes_the_rest() {
     run(async {
         let mut embedder = Embedder::start("hold", &[("SANDBOX_READY_POOL", "1")]);

@@ -14,6 +14,7 @@ mod leftovers;
 mod pool;
 mod projects;
 mod python;
+mod session_pool;
 mod snippets;
 mod streams;
 mod support;

@@ -5,6 +5,7 @@ use plimsoll_core::ProjectOutcome;
 use tokio::sync::OnceCell;
 
 use crate::support::{gvisor, own_sandbox, run};
+use crate::upstream::Upstream;
 
 async fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceCell<Sandbox> = OnceCell::const_new();
@@ -37,6 +38,48 @@ solution = scipy.linalg.solve(matrix, numpy.array([1.0, -2.0, 0.0]))
 print(max(abs(solution - numpy.array([1.0, -2.0, -2.0]))) < 1e-9)
 ";
         assert_eq!(prints(program).await, "True\n");
+    });
+}
+
+#[test]
+fn every_python_of_a_step_can_call_the_grant_and_nothing_else_of_its_folder_shows() {
+    run(async {
+        let upstream = Upstream::start().await;
+        let program = "
+import os, subprocess, sys
+from plimsoll_host import host, HostError
+if sys.argv[1:]:
+    sys.exit(print(host.get('/berths/3')['asked']))
+print(host.get('/berths/1')['asked'], host.post('/berths/2', {'ship': 'Samuel'})['asked'])
+try:
+    host.get('/secret')
+except HostError as error:
+    print(error.status, str(error))
+subprocess.run([sys.executable, __file__, 'child'], cwd='/', check=True)
+print(os.listdir(os.environ['PYTHONPATH']))
+";
+        let project = Project::new()
+            .file("deep/main.py", program)
+            .step("python3 -B deep/main.py")
+            .step("cd deep && python3 -c 'from plimsoll_host import host; print(host.get(\"/berths/4\")[\"asked\"])'");
+        let call = sandbox().await.run_project(project).any_tier();
+        let grant = upstream.grant(&["GET /berths/*", "POST /berths/*"], 10);
+        let ran = call.grant(grant, "tester").unwrap().send().await.unwrap();
+        assert!(ran.succeeded(), "{} {:?}", ran.outcome_detail, ran.steps);
+        let printed: Vec<_> = ran
+            .steps
+            .iter()
+            .map(|step| String::from_utf8_lossy(&step.stdout))
+            .collect();
+        assert_eq!(
+            printed,
+            [
+                "GET /berths/1 POST /berths/2\nNone host api call not permitted: GET /secret\nGET /berths/3\n\
+                 ['plimsoll_host.py']\n",
+                "GET /berths/4\n",
+            ]
+        );
+        assert_eq!(upstream.lines().len(), 4);
     });
 }
 

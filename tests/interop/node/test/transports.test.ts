@@ -98,7 +98,7 @@ for (const [name, transport] of Object.entries(TRANSPORTS)) {
         "FailedPrecondition",
         "ENVIRONMENT",
       ]);
-      const project = { case: "project" as const, value: { steps: ["node main.js"] } };
+      const project = { case: "project" as const, value: { steps: ["ls"] } };
       assert.deepEqual(await refusal(client.run({ protocol: 4, payload: project })), ["Unimplemented", "UNSUPPORTED"]);
       assert.deepEqual(await refusal(client.openSession({ protocol: 4 })), ["Unimplemented", "UNSUPPORTED"]);
       assert.equal(await daemon.metric("plimsoll_runs_total"), before);
