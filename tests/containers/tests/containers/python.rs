@@ -50,12 +50,13 @@ import os, subprocess, sys
 from plimsoll_host import host, HostError
 if sys.argv[1:]:
     sys.exit(print(host.get('/berths/3')['asked']))
+sys.stdout.reconfigure(line_buffering=True)
 print(host.get('/berths/1')['asked'], host.post('/berths/2', {'ship': 'Samuel'})['asked'])
 try:
     host.get('/secret')
 except HostError as error:
     print(error.status, str(error))
-subprocess.run([sys.executable, __file__, 'child'], cwd='/', check=True)
+subprocess.run([sys.executable, '-B', __file__, 'child'], cwd='/', check=True)
 print(os.listdir(os.environ['PYTHONPATH']))
 ";
         let project = Project::new()

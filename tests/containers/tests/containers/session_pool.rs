@@ -46,7 +46,13 @@ impl Pooled {
         pool.start(size, LIFETIME).await.unwrap();
         let making = before.elapsed();
         // The first open has sessions proven, in a member of the pool.
-        let first = sandbox.open_session().any_tier().send().await.unwrap();
+        let first = sandbox
+            .open_session()
+            .any_tier()
+            .lifetime(LIFETIME)
+            .send()
+            .await
+            .unwrap();
         let owner = owner_of(&first).await;
         first.close().await.unwrap();
         let pooled = Self {
@@ -84,7 +90,14 @@ impl Pooled {
 
     /// A session, and its container's host name: the beginning of its ID.
     async fn open(&self) -> (Session, String) {
-        let session = self.sandbox.open_session().any_tier().send().await.unwrap();
+        let session = self
+            .sandbox
+            .open_session()
+            .any_tier()
+            .lifetime(LIFETIME)
+            .send()
+            .await
+            .unwrap();
         let host_name = host_name(&session).await;
         (session, host_name)
     }
@@ -273,7 +286,13 @@ fn eight_opens_at_once_on_a_pool_of_two_get_eight_sandboxes() {
         for nth in 0..8 {
             let sandbox = pooled.sandbox.clone();
             opens.spawn(async move {
-                let session = sandbox.open_session().any_tier().send().await.unwrap();
+                let session = sandbox
+                    .open_session()
+                    .any_tier()
+                    .lifetime(LIFETIME)
+                    .send()
+                    .await
+                    .unwrap();
                 let told = prints(&session, Cell::javascript(format!("{nth} * {nth}"))).await;
                 assert_eq!(told, format!("{}\n", nth * nth));
                 session
@@ -349,7 +368,7 @@ fn a_tag_that_moves_empties_the_pool() {
 async fn refusal(pooled: &Pooled) -> Reason {
     for _ in 0..40 {
         sleep(Duration::from_millis(250)).await;
-        match pooled.sandbox.open_session().any_tier().send().await {
+        match pooled.sandbox.open_session().any_tier().lifetime(LIFETIME).send().await {
             Ok(session) => drop(session.close().await.unwrap()),
             Err(RunError::NotDispatched(refusal)) => return refusal.reason(),
             Err(other) => panic!("{other}"),
