@@ -73,6 +73,7 @@ pub(crate) struct Hub {
     signals: OwnedFd,
     next_beat: Option<Instant>,
     ended: Vec<(Pid, End)>,
+    session: bool,
     kept: Vec<Pid>,
     stop_asked: bool,
     own_death: Option<OwnDeath>,
@@ -95,6 +96,7 @@ impl Hub {
             signals: sys::child_signals()?,
             next_beat: None,
             ended: Vec::new(),
+            session: false,
             kept: Vec::new(),
             stop_asked: false,
             own_death: OwnDeath::set(),
@@ -181,6 +183,16 @@ impl Hub {
         }
         self.postponed = None;
         Ok(())
+    }
+
+    /// This sandbox is a session's: processes of earlier calls may live whenever another is started.
+    pub(crate) const fn is_sessions(&mut self) {
+        self.session = true;
+    }
+
+    /// Whether no process of the guest can be alive while PID 1 starts one.
+    pub(crate) const fn is_alone(&self) -> bool {
+        !self.session
     }
 
     /// This child stays when a call's processes end.

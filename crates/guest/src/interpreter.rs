@@ -106,7 +106,7 @@ impl Interpreter {
             }
             Heard::Frame(..) => Untaken::Gone("it spoke before it was ready".into()),
             Heard::Gone(cause) => Untaken::Gone(format!("{cause}: {}", interpreter.last_words())),
-            Heard::Late if ready < until => {
+            Heard::Late if ready < until && !hub.stop_asked() => {
                 Untaken::Gone(format!("it was not ready within {} s", READY_WITHIN.as_secs()))
             }
             Heard::Late => Untaken::Late,
@@ -135,7 +135,7 @@ impl Interpreter {
                 directory: Some(WORK_DIR),
                 stdin: None,
                 extra: &[kernel_reads.as_fd(), kernel_writes.as_fd()],
-                unseen: hub.kept().is_empty(),
+                unseen: hub.is_alone(),
             },
             cap: CELL_STREAM_CAP,
             kill_at_cap: false,

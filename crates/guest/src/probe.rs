@@ -47,7 +47,7 @@ pub(crate) fn run(hub: &mut Hub, plan: &ProbePlan) -> Result<(), Stop> {
             directory: None,
             stdin: None,
             extra: &[],
-            unseen: hub.kept().is_empty(),
+            unseen: hub.is_alone(),
         },
         cap: FACTS_CAP,
         kill_at_cap: true,

@@ -164,7 +164,7 @@ fn step(
             directory: Some(WORK_DIR),
             stdin: None,
             extra: &[],
-            unseen: hub.kept().is_empty(),
+            unseen: hub.is_alone(),
         },
         cap: STEP_STREAM_CAP,
         kill_at_cap: true,

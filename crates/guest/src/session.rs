@@ -29,6 +29,7 @@ pub(crate) fn serve(hub: &mut Hub, open: &Open) -> Result<std::convert::Infallib
         environment: Environment::of_image(&open.env),
         interpreters: Vec::new(),
     };
+    hub.is_sessions();
     hub.rest()?;
     hub.send(&GuestMessage::Ready(Ready {
         version: PROTOCOL_VERSION,
@@ -41,6 +42,7 @@ pub(crate) fn serve(hub: &mut Hub, open: &Open) -> Result<std::convert::Infallib
             }
             Some(Plan::Project(plan)) => {
                 session.let_all_go(hub);
+                tree::clear(hub)?;
                 project::run(hub, &open.env, &plan)?;
             }
             Some(Plan::Cell(plan)) => session.cell(hub, &plan)?,

@@ -57,7 +57,7 @@ impl Waiting {
                 directory,
                 stdin: Some(stdin),
                 extra: &[node_end.as_fd()],
-                unseen: hub.kept().is_empty(),
+                unseen: hub.is_alone(),
             },
             cap: usize::try_from(open.output_cap).unwrap_or(usize::MAX),
             kill_at_cap: false,

@@ -48,10 +48,9 @@ pub(crate) fn strangers(hub: &Hub) -> Result<Vec<Pid>, Stop> {
 /// counts as gone when each of its threads is dead, for it may be the child of a kept one, which alone can wait for it.
 pub(crate) fn clear(hub: &mut Hub) -> Result<(), Stop> {
     let began = Instant::now();
-    let mut looks = 0;
-    let mut seen_gone = false;
+    // What is seen gone after something had to die is looked at once more: a fork may have been under way (gVisor).
+    let mut once_more = !strangers(hub)?.is_empty();
     loop {
-        looks += 1;
         kill(hub)?;
         let waiting = hub.reap();
         let gone = if hub.kept().is_empty() {
@@ -59,9 +58,7 @@ pub(crate) fn clear(hub: &mut Hub) -> Result<(), Stop> {
         } else {
             strangers(hub)?.into_iter().all(is_dead)
         };
-        // What is seen gone after something had to die is looked at once more: a fork may have been under way (gVisor).
-        if gone && looks != 1 && !seen_gone {
-            seen_gone = true;
+        if gone && std::mem::take(&mut once_more) {
             continue;
         }
         if gone {

@@ -202,6 +202,37 @@ fn an_interpreter_that_wakes_itself_between_calls_is_not_kept() {
 }
 
 #[test]
+fn a_project_begins_alone_even_where_nobody_swept() {
+    let mut session = Session::open();
+    session.0.send(Plan::Warm(WarmPlan {
+        languages: vec![Python, JavaScript],
+    }));
+    assert!(matches!(session.0.next_word(), Some(GuestMessage::Warm(both)) if both.len() == 2));
+    let report = session.0.project(steps(&["set -- /proc/[0-9]*; echo $#"]));
+    // PID 1 and the shell that counts.
+    assert_eq!(text(&report.steps[0].stdout.bytes), "2\n");
+}
+
+#[test]
+fn whatever_a_session_starts_is_first_to_go_when_memory_runs_out() {
+    let mut session = Session::open();
+    for (language, code) in [
+        (
+            JavaScript,
+            "require('fs').readFileSync('/proc/self/oom_score_adj', 'utf8')",
+        ),
+        (Python, "open('/proc/self/oom_score_adj').read()"),
+    ] {
+        assert_eq!(out(&session.cell(language, code)), "'1000\\n'\n");
+    }
+    let program =
+        "setTimeout(() => console.log(require('fs').readFileSync('/proc/self/oom_score_adj', 'utf8').trim()), 20)";
+    session.0.send(snippet(program, "", 20_000));
+    session.0.expect_started();
+    assert_eq!(text(&session.0.snippet_end().stdout.bytes), "1000\n");
+}
+
+#[test]
 fn what_forks_while_it_is_swept_does_not_get_past() {
     let mut session = Session::open();
     for _ in 0..20 {
