@@ -51,8 +51,8 @@ pub(crate) async fn run(
     if matches!(plan, Plan::Project(_)) || broker.is_some() {
         inside.quiesce().await.map_err(Refusal::session_ended)?;
     }
-    if let (Some(broker), Some(member)) = (&context.broker, inside.member()) {
-        member.container.lend(Arc::clone(broker));
+    if let Some(broker) = &context.broker {
+        inside.container().lend(Arc::clone(broker));
     }
     let deadline = tokio::time::Instant::from_std(context.deadline);
     let over = async {
@@ -62,10 +62,8 @@ pub(crate) async fn run(
         }
     };
     let talked = inside.talk(&plan, limit, over).await;
-    if let Some(member) = inside.member() {
-        // Code that this call left must not use the next one's grant before it is swept.
-        member.container.take_back();
-    }
+    // Code that this call left must not use the next one's grant before it is swept.
+    inside.container().take_back();
     let (result, diagnostics) = answer(&mut inside, talked, context, reading(snapshot)).await?;
     let environment = &evidence.support.environment;
     Ok(Outcome {

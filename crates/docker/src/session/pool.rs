@@ -342,12 +342,9 @@ async fn start_interpreters(room: &Room, languages: &Languages) -> Result<(), Ro
 
 /// Whether the container is as it was made and its PID 1 there.
 async fn answers(room: &Room) -> bool {
-    let Ok(mut inside) = room.enter().await else {
-        return false;
-    };
-    match inside.member() {
-        Some(member) => member.channel.answers().await,
-        None => false,
+    match room.enter().await {
+        Ok(mut inside) => inside.answers().await,
+        Err(_) => false,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::{Code, Permit, Reason, Refusal, SessionEnd, SessionEnded};
 use plimsoll_guest_link::messages::{Disk, LimitFacts, Plan, Prepare, SweepEnd, SweepPlan};
-use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+use tokio::sync::{MappedMutexGuard, Mutex as AsyncMutex, MutexGuard};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -13,6 +13,7 @@ use super::end;
 use super::standing::{Running, Standing};
 use crate::container::ContainerName;
 use crate::engine::{Engine, EngineError, Exit};
+use crate::guard::Container;
 use crate::later::Later;
 use crate::launch::{LaunchError, Launcher, Member, Order, Use};
 use crate::orphans::{self, NotRemoved};
@@ -85,7 +86,7 @@ pub(crate) enum RoomError {
 #[derive(Debug)]
 pub(crate) struct Entered<'a> {
     room: &'a Room,
-    inside: MutexGuard<'a, Option<Inside>>,
+    inside: MappedMutexGuard<'a, Inside>,
 }
 
 impl Room {
@@ -160,11 +161,10 @@ impl Room {
     /// # Errors
     /// Nothing of the call has run: the session has ended, or the engine could not be asked.
     pub(crate) async fn enter(&self) -> Result<Entered<'_>, Refusal> {
-        let mut inside = self.inside.lock().await;
-        let over = match &mut *inside {
-            Some(inside) => inside.member.channel.is_over().await,
-            None => return Err(Refusal::session_ended(end(SessionEnd::Closed, ""))),
+        let Ok(mut inside) = MutexGuard::try_map(self.inside.lock().await, Option::as_mut) else {
+            return Err(Refusal::session_ended(end(SessionEnd::Closed, "")));
         };
+        let over = inside.member.channel.is_over().await;
         if let Some(ended) = self.ended() {
             return Err(Refusal::session_ended(ended));
         }
@@ -270,19 +270,21 @@ impl Room {
         }
     }
 
-    /// Freezes the container.
+    /// Has PID 1 rest, and freezes the container.
     ///
     /// # Errors
     /// It cannot be frozen; the session has ended.
-    pub(crate) async fn freeze(&self) -> Result<(), EngineError> {
+    pub(crate) async fn freeze(&self) -> Result<(), RoomError> {
         let mut inside = self.inside.lock().await;
         if let Some(inside) = &mut *inside
             && let Err(cause) = swept(&mut inside.member, After::Rest).await
         {
-            tracing::warn!(%cause, container = %self.name, "a session could not be laid to rest");
+            self.lost_touch().await;
+            return Err(RoomError::Unfit(cause));
         }
-        self.engine.pause(self.name.as_str()).await.inspect_err(|_| {
+        self.engine.pause(self.name.as_str()).await.map_err(|error| {
             self.end(SessionEnd::BoundaryFailed, "its sandbox could not be suspended");
+            error.into()
         })
     }
 
@@ -353,28 +355,22 @@ impl Room {
 }
 
 impl Entered<'_> {
-    fn inside(&mut self) -> Option<&mut Inside> {
-        self.inside.as_mut()
+    /// The container.
+    pub(crate) fn container(&self) -> &Container {
+        &self.inside.member.container
     }
 
-    /// The container's member; `None` never, as long as somebody is inside.
-    pub(crate) fn member(&mut self) -> Option<&mut Member> {
-        self.inside().map(|inside| &mut inside.member)
+    /// Whether PID 1 gives a sign of life.
+    pub(crate) async fn answers(&mut self) -> bool {
+        self.inside.member.channel.answers().await
     }
 
     /// Has PID 1 do a plan, and stops it when `over` is ready.
     pub(crate) async fn talk(&mut self, plan: &Plan, limit: Duration, over: impl Future<Output = ()>) -> Talked {
-        let Some(inside) = self.inside() else {
-            return Talked {
-                dispatched: false,
-                started: false,
-                ending: Ending::Lost("the session is closed".to_owned()),
-            };
-        };
         if matches!(plan, Plan::Cell(_) | Plan::Warm(_)) {
-            inside.interpreters = true;
+            self.inside.interpreters = true;
         }
-        talk_in_session(&mut inside.member.channel, plan, limit, over).await
+        talk_in_session(&mut self.inside.member.channel, plan, limit, over).await
     }
 
     /// Ends the interpreters too, where any may live: a project begins in a sandbox with nothing but PID 1.
@@ -382,15 +378,12 @@ impl Entered<'_> {
     /// # Errors
     /// The session has ended.
     pub(crate) async fn quiesce(&mut self) -> Result<(), SessionEnded> {
-        let Some(inside) = self.inside() else {
-            return Err(end(SessionEnd::Closed, ""));
-        };
-        if !inside.interpreters {
+        if !self.inside.interpreters {
             return Ok(());
         }
-        match swept(&mut inside.member, After::Everything).await {
+        match swept(&mut self.inside.member, After::Everything).await {
             Ok(_) => {
-                inside.interpreters = false;
+                self.inside.interpreters = false;
                 Ok(())
             }
             Err(cause) => {
@@ -402,7 +395,7 @@ impl Entered<'_> {
 
     /// Under gVisor what the limits did is read on the host, whose count is the whole session's.
     pub(crate) async fn seen_from_the_host(&mut self, limits: &mut LimitFacts) {
-        let Some(inside) = self.inside() else { return };
+        let inside = &mut *self.inside;
         if !inside.member.snapshot.runtime.is_gvisor() {
             return;
         }

@@ -377,7 +377,7 @@ async fn a_close_tells_the_truth_about_the_container_and_can_be_asked_again() {
 
 #[tokio::test]
 async fn suspending_freezes_and_a_failure_to_thaw_ends_the_session() {
-    let engine = engine(opened([]));
+    let engine = engine(opened(clean()));
     let docker = provider(&engine).await;
     let session = open(&docker).await;
     assert_eq!(session.suspend().await.unwrap(), Suspended::HoldsMemory);
@@ -385,4 +385,15 @@ async fn suspending_freezes_and_a_failure_to_thaw_ends_the_session() {
     session.resume().await.unwrap_err();
     assert_eq!(session.ended().unwrap().end, SessionEnd::BoundaryFailed);
     assert!(engine.asked().iter().any(|asked| asked.path.ends_with("/pause")));
+}
+
+#[tokio::test]
+async fn a_sandbox_that_cannot_be_laid_to_rest_is_not_frozen_and_ends() {
+    let engine = engine(opened(swept(false, Disk::NotMeasured, 1)));
+    let docker = provider(&engine).await;
+    let session = open(&docker).await;
+    engine.on_call("wait", || Reply::Json(200, json!({ "StatusCode": 0 })));
+    session.suspend().await.unwrap_err();
+    assert_eq!(session.ended().unwrap().end, SessionEnd::BoundaryFailed);
+    assert!(!engine.asked().iter().any(|asked| asked.path.ends_with("/pause")));
 }
