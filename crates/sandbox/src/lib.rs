@@ -15,5 +15,5 @@ pub use clock::Received;
 pub use dispatch::{Dispatched, Settled, dispatch};
 pub use egress::DispatchContext;
 pub use provider::{AdmittedCall, BoxFuture, Disabled, ProviderFault, RunContext, Sandbox, ensure_ready};
-pub use session::{OpenContext, SESSION_BOUND, Session, SessionCall, SessionPool, Sessions, Suspended};
+pub use session::{OpenContext, SESSION_BOUND, Session, SessionCall, SessionPool, Sessions, Suspended, sweep};
 pub use turn::{Stuck, TurnEnded, TurnSettled, run_in_turn};

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{AdmittedOpen, InTurn, Outcome, RunError, SessionEnded, SessionEvidence};
+use plimsoll_core::{AdmittedOpen, InTurn, Outcome, RunError, SessionEnd, SessionEnded, SessionEvidence};
 use plimsoll_grants::SelectedGrant;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,9 @@ pub type SessionCall = InTurn<Option<SelectedGrant>>;
 /// Longest wait for a provider's promise about one session: that nothing a call left is alive, that a sandbox is suspended,
 /// resumed, or gone.
 pub const SESSION_BOUND: Duration = Duration::from_secs(90);
+
+/// How long a provider may take to show that nothing of a call is left.
+const SWEEP_BOUND: Duration = Duration::from_secs(25);
 
 /// What surrounds an open.
 #[derive(Clone, Debug)]
@@ -146,4 +149,84 @@ pub trait Session: Send + Sync + 'static {
     /// # Errors
     /// What could not be removed. A later [`crate::Sandbox::reconcile`] finds it.
     fn close(&self) -> BoxFuture<'_, Result<(), ProviderFault>>;
+}
+
+/// Sees to it that nothing of the last call is alive any more, for whoever keeps the session and gives its turns. Answers how
+/// the session ended, if it has: by itself, or because the provider panicked or was late, so that nothing is shown.
+///
+/// The sweep has a task of its own: one that is late goes on, and a panic of the provider stays there.
+pub async fn sweep(session: &Arc<dyn Session>) -> Option<SessionEnded> {
+    let swept = Arc::clone(session);
+    let sweeping = tokio::spawn(async move { swept.sweep().await });
+    let shown = matches!(tokio::time::timeout(SWEEP_BOUND, sweeping).await, Ok(Ok(())));
+    session.ended().or_else(|| {
+        (!shown).then(|| SessionEnded {
+            end: SessionEnd::BoundaryFailed,
+            detail: "it could not be shown that nothing of a call is left".to_owned(),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session of which only the sweep counts.
+    struct Swept {
+        panics: bool,
+        ended: Option<SessionEnded>,
+    }
+
+    impl Session for Swept {
+        fn evidence(&self) -> &SessionEvidence {
+            unreachable!("a sweep looks at no evidence")
+        }
+
+        fn time_limit(&self, _: &SessionCall) -> Duration {
+            unreachable!("a sweep runs no call")
+        }
+
+        fn run<'a>(&'a self, _: &'a SessionCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+            unreachable!("a sweep runs no call")
+        }
+
+        fn sweep(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {
+                assert!(!self.panics, "a provider's mistake");
+            })
+        }
+
+        fn suspend(&self) -> BoxFuture<'_, Result<Suspended, ProviderFault>> {
+            unreachable!("a sweep suspends nothing")
+        }
+
+        fn resume(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            unreachable!("a sweep resumes nothing")
+        }
+
+        fn ended(&self) -> Option<SessionEnded> {
+            self.ended.clone()
+        }
+
+        fn close(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            unreachable!("a sweep closes nothing")
+        }
+    }
+
+    async fn swept(panics: bool, ended: Option<SessionEnded>) -> Option<SessionEnd> {
+        let session: Arc<dyn Session> = Arc::new(Swept { panics, ended });
+        sweep(&session).await.map(|ended| ended.end)
+    }
+
+    #[tokio::test]
+    async fn a_sweep_that_shows_nothing_ends_the_session_unless_it_had_ended() {
+        let over = SessionEnded {
+            end: SessionEnd::DiskExceeded,
+            detail: String::new(),
+        };
+        assert_eq!(swept(false, None).await, None);
+        assert_eq!(swept(true, None).await, Some(SessionEnd::BoundaryFailed));
+        assert_eq!(swept(false, Some(over.clone())).await, Some(SessionEnd::DiskExceeded));
+        assert_eq!(swept(true, Some(over)).await, Some(SessionEnd::DiskExceeded));
+    }
 }
