@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
+use tokio::time::sleep;
 
 const SOCKET: &str = "/var/run/docker.sock";
 
@@ -63,6 +64,19 @@ pub(crate) async fn owners() -> BTreeMap<String, String> {
 pub(crate) async fn owned_by(owner: &str) -> Vec<String> {
     let all = owners().await.into_iter();
     all.filter(|(_, of)| of == owner).map(|(id, _)| id).collect()
+}
+
+/// Waits until an owner's containers are gone, and `quiet` longer: none is made in their place.
+pub(crate) async fn goes_for_good(owner: &str, quiet: Duration) {
+    for _ in 0..40 {
+        if owned_by(owner).await.is_empty() {
+            sleep(quiet).await;
+            assert_eq!(owned_by(owner).await, Vec::<String>::new());
+            return;
+        }
+        sleep(Duration::from_millis(250)).await;
+    }
+    panic!("still there: {:?}", owned_by(owner).await);
 }
 
 /// What an image declares for its containers' environment.

@@ -2,7 +2,7 @@
 
 use plimsoll::Project;
 
-use crate::support::{prints, run, sandbox, steps};
+use crate::support::{printed, prints, run, sandbox, steps};
 use crate::upstream::{TOKEN, Upstream};
 
 /// Searches everything a guest can read for the credential without holding it itself: `CODES` are its characters plus one.
@@ -96,17 +96,9 @@ fn a_step_calls_through_the_global_and_any_process_through_the_socket() {
             .step("node raw.cjs")
             .step("node search.cjs")
             .step("tr '\\0' '\\n' < /proc/$$/environ | grep -E '^(HOST_API_SOCKET|NODE_OPTIONS|PYTHONPATH)=' | sort");
-        let call = sandbox().await.run_project(project).any_tier();
-        let grant = upstream.grant(&["GET /berths/*", "POST /berths/*"], 10);
-        let ran = call.grant(grant, "tester").unwrap().send().await.unwrap();
-        assert!(ran.succeeded(), "{} {:?}", ran.outcome_detail, ran.steps);
-        let printed: Vec<_> = ran
-            .steps
-            .iter()
-            .map(|step| String::from_utf8_lossy(&step.stdout))
-            .collect();
+        let ran = upstream.berths(sandbox().await, project).await;
         assert_eq!(
-            printed,
+            printed(&ran.steps),
             [
                 "GET /berths/1 POST /berths/2\n",
                 "{\"asked\":\"GET /berths/raw\"}",

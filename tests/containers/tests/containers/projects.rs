@@ -2,7 +2,7 @@
 
 use plimsoll_core::ProjectOutcome;
 
-use crate::support::{ask, gvisor, project, project_of, run, steps};
+use crate::support::{ask, gvisor, printed, project, project_of, run, steps};
 
 #[test]
 fn files_are_written_steps_run_in_order_and_artifacts_come_back() {
@@ -51,12 +51,7 @@ fn a_step_may_wait_for_what_it_started() {
             "for n in 1 2 3 4 5 6 7 8; do sleep 0.01 & done; wait; echo all",
         ])
         .await;
-        let printed: Vec<_> = result
-            .steps
-            .iter()
-            .map(|step| String::from_utf8_lossy(&step.stdout))
-            .collect();
-        assert_eq!(printed, ["one\n", "7\n", "all\n"], "{result:?}");
+        assert_eq!(printed(&result.steps), ["one\n", "7\n", "all\n"], "{result:?}");
     });
 }
 

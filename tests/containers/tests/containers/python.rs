@@ -4,7 +4,7 @@ use plimsoll::{Project, ProjectRun, Sandbox};
 use plimsoll_core::ProjectOutcome;
 use tokio::sync::OnceCell;
 
-use crate::support::{gvisor, own_sandbox, run};
+use crate::support::{gvisor, own_sandbox, printed, run};
 use crate::upstream::Upstream;
 
 async fn sandbox() -> &'static Sandbox {
@@ -63,17 +63,9 @@ print(os.listdir(os.environ['PYTHONPATH']))
             .file("deep/main.py", program)
             .step("python3 -B deep/main.py")
             .step("cd deep && python3 -c 'from plimsoll_host import host; print(host.get(\"/berths/4\")[\"asked\"])'");
-        let call = sandbox().await.run_project(project).any_tier();
-        let grant = upstream.grant(&["GET /berths/*", "POST /berths/*"], 10);
-        let ran = call.grant(grant, "tester").unwrap().send().await.unwrap();
-        assert!(ran.succeeded(), "{} {:?}", ran.outcome_detail, ran.steps);
-        let printed: Vec<_> = ran
-            .steps
-            .iter()
-            .map(|step| String::from_utf8_lossy(&step.stdout))
-            .collect();
+        let ran = upstream.berths(sandbox().await, project).await;
         assert_eq!(
-            printed,
+            printed(&ran.steps),
             [
                 "GET /berths/1 POST /berths/2\nNone host api call not permitted: GET /secret\nGET /berths/3\n\
                  ['plimsoll_host.py']\n",

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use plimsoll::{BuildError, RunError, Sandbox};
-use plimsoll_core::{JavaScriptResult, Payload, ProjectFile, ProjectResult, ProjectRun, RunRequest, RunResult};
+use plimsoll_core::{JavaScriptResult, Payload, ProjectFile, ProjectResult, RunRequest, RunResult, StepResult};
 use plimsoll_record::Answer;
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
@@ -86,7 +86,7 @@ pub(crate) fn project_of(answer: &Answer) -> ProjectResult {
 
 /// A project of these files, steps and artifacts.
 pub(crate) fn project(files: &[(&str, &str)], steps: &[&str], artifacts: &[&str]) -> RunRequest {
-    RunRequest::new(Payload::Project(ProjectRun {
+    RunRequest::new(Payload::Project(plimsoll_core::ProjectRun {
         files: files
             .iter()
             .map(|(path, content)| ProjectFile {
@@ -123,4 +123,9 @@ pub(crate) async fn prints(code: &str) -> String {
 /// What a project of these steps comes to.
 pub(crate) async fn steps(steps: &[&str]) -> ProjectResult {
     project_of(&ask(project(&[], steps, &[])).await.unwrap())
+}
+
+/// What each step printed.
+pub(crate) fn printed(steps: &[StepResult]) -> Vec<String> {
+    steps.iter().map(|step| step.stdout_text().into_owned()).collect()
 }

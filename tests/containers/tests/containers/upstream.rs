@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use plimsoll::grants::{GrantSpec, Profile, StaticMinter};
+use plimsoll::{Project, ProjectRun, Sandbox};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
@@ -48,6 +49,15 @@ impl Upstream {
         lines
             .map(|line| line.trim_end_matches(" HTTP/1.1").to_owned())
             .collect()
+    }
+
+    /// A project that may call berths here and must succeed.
+    pub(crate) async fn berths(&self, sandbox: &Sandbox, project: Project) -> ProjectRun {
+        let grant = self.grant(&["GET /berths/*", "POST /berths/*"], 10);
+        let call = sandbox.run_project(project).any_tier().grant(grant, "tester").unwrap();
+        let ran = call.send().await.unwrap();
+        assert!(ran.succeeded(), "{} {:?}", ran.outcome_detail, ran.steps);
+        ran
     }
 
     /// A grant of these routes (`GET /berths/*`) and this many calls.
