@@ -145,6 +145,9 @@ impl Service {
             proven,
             log,
         } = self;
+        // What can fail comes before the first caller is served.
+        let rpc = tokio::net::TcpListener::from_std(listeners.rpc)?;
+        let metrics = listeners.metrics.map(tokio::net::TcpListener::from_std).transpose()?;
         let (stop_rpc, stop_metrics) = (CancellationToken::new(), CancellationToken::new());
         let background = tokio::spawn(background(
             readiness.clone(),
@@ -155,26 +158,21 @@ impl Service {
         ));
         let giving_back = tokio::spawn(memory::give_back(limiter));
         let rpc = {
-            let listener = tokio::net::TcpListener::from_std(listeners.rpc)?;
             let drain = Drain {
                 stop: stop_rpc.clone(),
                 budget: DRAIN,
             };
             let cap = listeners.max_connections.unwrap_or(0);
-            spawn(edge::serve(listener, edge, Timeouts::RPC, cap, drain), stop_rpc.clone())
+            spawn(edge::serve(rpc, edge, Timeouts::RPC, cap, drain), stop_rpc.clone())
         };
-        let metrics = match listeners.metrics {
-            Some(listener) => {
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                let drain = Drain {
-                    stop: stop_metrics.clone(),
-                    budget: METRICS_DRAIN,
-                };
-                let served = edge::serve(listener, page, Timeouts::METRICS, METRICS_CONNECTIONS, drain);
-                Some(spawn(served, stop_metrics.clone()))
-            }
-            None => None,
-        };
+        let metrics = metrics.map(|listener| {
+            let drain = Drain {
+                stop: stop_metrics.clone(),
+                budget: METRICS_DRAIN,
+            };
+            let served = edge::serve(listener, page, Timeouts::METRICS, METRICS_CONNECTIONS, drain);
+            spawn(served, stop_metrics.clone())
+        });
         let hung_up = || {
             log.info("SIGHUP ignored: reloading the clients file is not built yet")
                 .send();
@@ -252,8 +250,8 @@ async fn drain_sessions(keeper: &Keeper, budget: Duration, log: &Log) {
     }
 }
 
-/// What the provider removes off the result path has what is left of the drain's time.
-async fn drain_provider(sandbox: &dyn Sandbox, budget: Duration, log: &Log) {
+/// What the provider keeps ready, or removes off the result path, goes within the drain's time.
+pub(crate) async fn drain_provider(sandbox: &dyn Sandbox, budget: Duration, log: &Log) {
     let failed = |cause: String| {
         log.error("the provider left something behind; the next start finds it")
             .text("provider", sandbox.evidence().provider)

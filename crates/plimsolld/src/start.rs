@@ -3,6 +3,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll::env::Environment;
@@ -18,8 +19,11 @@ use crate::config::Config;
 use crate::harden::{self, HardenError};
 use crate::listen;
 use crate::notify::Notify;
-use crate::serve::{Ended, Listeners, Service};
+use crate::serve::{Ended, Listeners, Service, drain_provider};
 use crate::signals::Signals;
+
+/// How long the provider may take to remove what it keeps ready when the daemon stops before it has served.
+const EARLY_DRAIN: Duration = Duration::from_secs(30);
 
 /// How long the last lines may take to leave when nobody reads them.
 const FLUSH_BOUND: Duration = Duration::from_secs(5);
@@ -43,6 +47,21 @@ enum StartError {
     Runtime(#[from] io::Error),
 }
 
+/// Why the daemon does not serve, after the log has been told.
+#[derive(Debug, PartialEq, Eq)]
+struct Told;
+
+/// Tells the log why the daemon does not serve.
+fn told(log: &Log, errors: impl IntoIterator<Item = impl Into<StartError>>) -> Told {
+    for error in errors {
+        let error: StartError = error.into();
+        log.error("the daemon does not start")
+            .text("error", &error.to_string())
+            .send();
+    }
+    Told
+}
+
 /// Starts, serves and stops; every failure is told in the log, or in the name of `program` where there is none.
 pub(crate) fn serve(program: &str, environment: impl FnOnce() -> Environment) -> ExitCode {
     let hardened = harden::harden();
@@ -57,35 +76,25 @@ pub(crate) fn serve(program: &str, environment: impl FnOnce() -> Environment) ->
     report_panics(&log);
     report_events(&log);
     let ended = hardened
-        .map_err(|error| vec![error.into()])
+        .map_err(|error| told(&log, [error]))
         .and_then(|()| start(environment, &log));
     let code = match ended {
         Ok(Ended::BySignal) => ExitCode::SUCCESS,
-        Ok(Ended::ByListener) => ExitCode::FAILURE,
-        Err(errors) => {
-            for error in errors {
-                log.error("the daemon does not start")
-                    .text("error", &error.to_string())
-                    .send();
-            }
-            ExitCode::FAILURE
-        }
+        Ok(Ended::ByListener) | Err(Told) => ExitCode::FAILURE,
     };
     log.flush(FLUSH_BOUND);
     code
 }
 
-fn start(environment: Environment, log: &Log) -> Result<Ended, Vec<StartError>> {
-    let one = |error: StartError| vec![error];
-    let config = Config::read(&environment)
-        .map_err(|problems| problems.into_iter().map(StartError::from).collect::<Vec<_>>())?;
+fn start(environment: Environment, log: &Log) -> Result<Ended, Told> {
+    let config = Config::read(&environment).map_err(|problems| told(log, problems))?;
     for warning in config.warnings() {
         log.warn(&warning).send();
     }
-    let notify = Notify::new(NOTIFY_SOCKET.text(&environment).map_err(|error| one(error.into()))?);
+    let notify = Notify::new(NOTIFY_SOCKET.text(&environment).map_err(|error| told(log, [error]))?);
     // Wipes what was read; the kernel's own copy is unreadable since the process was hardened.
     drop(environment);
-    let listeners = bind(&config).map_err(|errors| errors.into_iter().map(StartError::from).collect::<Vec<_>>())?;
+    let listeners = bind(&config).map_err(|errors| told(log, errors))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         // Connections and calls share these threads. Guests that compute give their thread back every millisecond; the
@@ -93,10 +102,10 @@ fn start(environment: Environment, log: &Log) -> Result<Ended, Vec<StartError>> 
         // everybody else's answers wait.
         .event_interval(1)
         .build()
-        .map_err(|error| one(error.into()))?;
-    let ended = runtime
-        .block_on(prove_and_serve(config, listeners, notify, log))
-        .map_err(one);
+        .map_err(|error| told(log, [error]))?;
+    let sandbox = Arc::clone(&config.sandbox);
+    let served = prove_and_serve(config, listeners, notify, log);
+    let ended = runtime.block_on(or_drained(&*sandbox, log, served));
     // What is still running was given its time in the drain.
     runtime.shutdown_background();
     ended
@@ -116,6 +125,24 @@ fn bind(config: &Config) -> Result<(TcpListener, Option<TcpListener>), Vec<Setti
     }
 }
 
+/// Whatever keeps the daemon from serving, what the provider has made ready by then does not outlive it. The cause is told
+/// first: the drain may take its time.
+async fn or_drained(
+    sandbox: &dyn Sandbox,
+    log: &Log,
+    served: impl Future<Output = Result<Ended, StartError>>,
+) -> Result<Ended, Told> {
+    match served.await {
+        Ok(ended) => Ok(ended),
+        Err(error) => {
+            let told = told(log, [error]);
+            drain_provider(sandbox, EARLY_DRAIN, log).await;
+            Err(told)
+        }
+    }
+}
+
+/// Every exit without an error has drained the provider; after an error that is the caller's.
 async fn prove_and_serve(
     config: Config,
     (rpc, metrics): (TcpListener, Option<TcpListener>),
@@ -127,12 +154,8 @@ async fn prove_and_serve(
     let evidence = config.sandbox.evidence();
     let proven = evidence.isolation;
     config.minimum.met_by(evidence.provider, proven)?;
-    if config.sessions.on()
-        && let Err(fault) = prove_sessions(&*config.sandbox, &config.sessions).await
-    {
-        // What waits must not outlive a start that failed. That it failed is the cause to tell.
-        let _: Result<(), _> = config.sandbox.drain().await;
-        return Err(fault.into());
+    if config.sessions.on() {
+        prove_sessions(&*config.sandbox, &config.sessions).await?;
     }
     let listeners = Listeners {
         rpc,
@@ -240,10 +263,13 @@ fn report_panics(log: &Log) {
 mod tests {
     use std::collections::BTreeMap;
     use std::ffi::OsString;
-    use std::sync::{Arc, Mutex};
+    use std::io::Write;
+    use std::sync::Mutex;
 
     use plimsoll_core::{AdmittedOpen, Evidence, Outcome, RunError};
     use plimsoll_sandbox::{AdmittedCall, BoxFuture, OpenContext, RunContext, Session, SessionPool, Sessions};
+    use plimsoll_service::log::Format;
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -252,13 +278,23 @@ mod tests {
     struct Asked {
         of: Mutex<Vec<String>>,
         hangs_at: &'static str,
+        fails_at: &'static str,
     }
 
     impl Asked {
         fn answer(&self, what: String) -> BoxFuture<'_, Result<(), ProviderFault>> {
             let hangs = !self.hangs_at.is_empty() && what.starts_with(self.hangs_at);
+            let fault = (what == self.fails_at).then(|| ProviderFault {
+                phase: self.fails_at,
+                cause: "scripted".to_owned(),
+            });
             self.of.lock().unwrap().push(what);
-            Box::pin(async move { if hangs { std::future::pending().await } else { Ok(()) } })
+            Box::pin(async move {
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
+                fault.map_or(Ok(()), Err)
+            })
         }
     }
 
@@ -285,6 +321,10 @@ mod tests {
 
         fn sessions(&self) -> Option<&dyn Sessions> {
             Some(self)
+        }
+
+        fn drain(&self) -> BoxFuture<'_, Result<(), ProviderFault>> {
+            self.answer("drain".to_owned())
         }
     }
 
@@ -342,7 +382,7 @@ mod tests {
                 hangs_at,
                 ..Asked::default()
             };
-            let began = tokio::time::Instant::now();
+            let began = Instant::now();
             let fault = prove_sessions(&sandbox, &settings("3")).await.unwrap_err();
             assert_eq!((fault.phase, began.elapsed().as_secs()), (phase, seconds));
         }
@@ -354,5 +394,89 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(fault.phase, "session smoke test");
+    }
+
+    /// What is written to a log.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Lines {
+        /// The message and the error of each record so far.
+        fn told(&self, log: &Log) -> Vec<(String, String)> {
+            assert!(log.flush(FLUSH_BOUND));
+            let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+            let records = text.lines().map(|line| serde_json::from_str(line).unwrap());
+            let field = |record: &serde_json::Value, name: &str| record[name].as_str().unwrap().to_owned();
+            records
+                .map(|record| (field(&record, "msg"), field(&record, "error")))
+                .collect()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_fails_is_told_and_then_drained_for_30_seconds_at_most() {
+        let left = "the provider left something behind; the next start finds it";
+        for (hangs_at, fails_at, seconds, drained) in [
+            ("", "", 0, None),
+            ("", "drain", 0, Some("drain: scripted")),
+            ("drain", "", 30, Some("the drain's time is up")),
+        ] {
+            let sandbox = Asked {
+                hangs_at,
+                fails_at,
+                ..Asked::default()
+            };
+            let lines = Lines::default();
+            let log = Log::new(Format::Json, lines.clone()).unwrap();
+            let began = Instant::now();
+            let fails = async {
+                ensure_ready(&sandbox).await?;
+                Err(io::Error::other("no more descriptors").into())
+            };
+            assert_eq!(or_drained(&sandbox, &log, fails).await, Err(Told));
+            assert_eq!(began.elapsed().as_secs(), seconds);
+            assert_eq!(
+                *sandbox.of.lock().unwrap(),
+                ["preflight", "smoke test of runs", "drain"]
+            );
+            let mut expected = vec![(
+                "the daemon does not start",
+                "the runtime cannot be started: no more descriptors",
+            )];
+            expected.extend(drained.map(|cause| (left, cause)));
+            let told = lines.told(&log);
+            let told: Vec<_> = told.iter().map(|(message, error)| (&**message, &**error)).collect();
+            assert_eq!(told, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_provider_that_is_not_ready_is_drained_and_one_that_has_served_is_not_drained_twice() {
+        let log = Log::new(Format::Json, io::sink()).unwrap();
+        let not_ready = Asked {
+            fails_at: "smoke test of runs",
+            ..Asked::default()
+        };
+        let ended = or_drained(&not_ready, &log, async {
+            ensure_ready(&not_ready).await?;
+            Ok(Ended::BySignal)
+        });
+        assert_eq!(ended.await, Err(Told));
+        assert_eq!(not_ready.of.lock().unwrap().last().unwrap(), "drain");
+        let served = Asked::default();
+        let ended = or_drained(&served, &log, async { Ok(Ended::ByListener) });
+        assert_eq!(ended.await, Ok(Ended::ByListener));
+        assert_eq!(served.of.lock().unwrap().len(), 0);
     }
 }
