@@ -254,21 +254,13 @@ impl Keeper {
 
     /// Removes a sandbox, however often it takes, and reports it gone.
     async fn remove(self, down: TearDown<Arc<Sandboxed>>) {
-        let closing = Closing::begin(&down.sandbox);
+        let closing = Closing::begin(&down.sandbox.session);
         self.see_removed(down, closing).await;
     }
 
-    async fn see_removed(self, down: TearDown<Arc<Sandboxed>>, mut closing: Closing) {
-        let mut pause = RETRY.0;
-        while let Err(not_gone) = closing.end().await {
-            self.tell_removal(&down, Removal::Failed(not_gone.to_string()));
-            // One close that takes its time is waited for: two at once are more than a provider has to bear.
-            if !matches!(not_gone, NotGone::Slow) {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(RETRY.1);
-                closing = Closing::begin(&down.sandbox);
-            }
-        }
+    async fn see_removed(self, down: TearDown<Arc<Sandboxed>>, closing: Closing) {
+        let failed = |not_gone: &NotGone| self.tell_removal(&down, Removal::Failed(not_gone.to_string()));
+        closing.until_gone(&down.sandbox.session, failed).await;
         self.gone(down);
     }
 
@@ -374,7 +366,7 @@ impl Keeper {
 
     /// One attempt to remove a sandbox; where its provider says that it could not, and it lives, the session's end is undone.
     async fn remove_or_reopen(&self, down: TearDown<Arc<Sandboxed>>) -> Removed {
-        let mut closing = Closing::begin(&down.sandbox);
+        let mut closing = Closing::begin(&down.sandbox.session);
         let Err(not_gone) = closing.end().await else {
             self.gone(down);
             return Removed::Gone;
@@ -466,9 +458,23 @@ enum NotGone {
 }
 
 impl Closing {
-    fn begin(sandbox: &Arc<Sandboxed>) -> Self {
-        let session = Arc::clone(&sandbox.session);
+    fn begin(session: &Arc<dyn Session>) -> Self {
+        let session = Arc::clone(session);
         Self(tokio::spawn(async move { session.close().await }))
+    }
+
+    /// Attempt after attempt, until the sandbox is gone.
+    async fn until_gone(mut self, session: &Arc<dyn Session>, failed: impl Fn(&NotGone)) {
+        let mut pause = RETRY.0;
+        while let Err(not_gone) = self.end().await {
+            failed(&not_gone);
+            // One close that takes its time is waited for: two at once are more than a provider has to bear.
+            if !matches!(not_gone, NotGone::Slow) {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY.1);
+                self = Self::begin(session);
+            }
+        }
     }
 
     /// Its end, waited for within a bound; after [`NotGone::Slow`] it can be waited for again.

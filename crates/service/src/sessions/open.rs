@@ -9,13 +9,13 @@ use plimsoll_core::{
     AdmittedOpen, AuthorizedOpen, Code, Fault, OpenedSession, Permit, Reason, Refusal, RunError, SessionEnd, SessionId,
 };
 use plimsoll_record::Fingerprint;
-use plimsoll_sandbox::{OpenContext, Received, SESSION_BOUND, Session};
+use plimsoll_sandbox::{OpenContext, Received, Session};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::settings::millis;
-use super::table::{NewSession, NoPlace, Place, Replacing, TearDown, ended};
-use super::{Facts, Held, Keeper, Removal, Removed, Sandboxed};
+use super::table::{Discarded, NewSession, NoPlace, Place, Replacing, TearDown, ended};
+use super::{Closing, Facts, Held, Keeper, NotGone, Removal, Removed, Sandboxed};
 use crate::corridor::wanted;
 use crate::handler::CallContext;
 use crate::limiter::Shed;
@@ -25,6 +25,14 @@ use crate::random;
 struct Reserved {
     keeper: Keeper,
     place: Option<Place>,
+}
+
+/// A sandbox that never became a session, with what it takes until it is gone.
+struct Unwanted {
+    keeper: Keeper,
+    session: Arc<dyn Session>,
+    place: Discarded,
+    slot: Permit,
 }
 
 /// Ends a session nobody can name, because its caller went away before it had the id; unless that is told first.
@@ -89,10 +97,10 @@ impl Keeper {
     async fn open_and_tell(&self, context: CallContext, open: AuthorizedOpen) -> Result<OpenedSession, RunError> {
         wanted(&context)?;
         let caller = Arc::clone(context.principal.key());
-        let mut reserved = self.reserve(&caller, &open.request().owner)?;
+        let reserved = self.reserve(&caller, &open.request().owner)?;
         let slot = self.admit_open(&caller, &reserved)?;
         let began = Instant::now();
-        let opened = self.open_admitted(&context, open, slot, &mut reserved).await;
+        let opened = self.open_admitted(&context, open, slot, reserved).await;
         match &opened {
             Ok((opened, lifetime, languages)) => {
                 let line = self
@@ -135,9 +143,9 @@ impl Keeper {
         context: &CallContext,
         open: AuthorizedOpen,
         slot: Permit,
-        reserved: &mut Reserved,
+        mut reserved: Reserved,
     ) -> Result<(OpenedSession, Duration, Option<String>), RunError> {
-        self.replace(reserved).await?;
+        self.replace(&mut reserved).await?;
         let lifetime = self.0.settings.lifetime_of(open.request().lifetime_ms);
         let idle = self.0.settings.idle_of(open.request().idle_timeout_ms);
         let open = open.admit(lifetime, slot.clone());
@@ -145,11 +153,11 @@ impl Keeper {
         let hinted = (!open.request().languages.is_empty()).then(|| open.languages().join(","));
         let session = self.open_sandbox(context, &open).await?;
         if let Err(refusal) = wanted(context).and_then(|()| open.recheck(session.evidence())) {
-            discard(&session).await;
+            reserved.discard(session, slot).await;
             return Err(refusal.into());
         }
         let Some(id) = random::hex::<16>().map(SessionId::new) else {
-            discard(&session).await;
+            reserved.discard(session, slot).await;
             return Err(Fault::internal("no session id could be made: the system gives no random bytes").into());
         };
         let fingerprint = Fingerprint::of(id.reveal());
@@ -178,14 +186,14 @@ impl Keeper {
             sandbox: Arc::new(Sandboxed {
                 caller: Arc::clone(context.principal.key()),
                 session: Arc::clone(&session),
-                held: Mutex::new(Held::Slot(slot)),
+                held: Mutex::new(Held::Slot(slot.clone())),
             }),
             now: self.now(),
             lifetime,
             idle,
         };
         if reserved.register(new).is_err() {
-            discard(&session).await;
+            reserved.discard(session, slot).await;
             return Err(Refusal::capacity("the daemon is stopping; open the session on another one").into());
         }
         tokio::spawn(self.clone().watch(fingerprint, session, cut));
@@ -303,13 +311,74 @@ impl Reserved {
         Some((facts, down))
     }
 
-    /// Puts the session into the table; the place is used up either way.
+    /// Puts the session into the table, which uses the place up. A table that drains takes none.
     fn register(&mut self, new: NewSession<Facts, Arc<Sandboxed>>) -> Result<(), ()> {
         let place = self.place.take().ok_or(())?;
         let registered = self.keeper.0.state.lock().table.opened(place, new);
-        self.keeper.0.less.notify_waiters();
-        self.keeper.apply(registered.map_err(drop)?);
-        Ok(())
+        match registered {
+            Ok(effects) => {
+                self.keeper.0.less.notify_waiters();
+                self.keeper.apply(effects);
+                Ok(())
+            }
+            Err((place, _)) => {
+                self.place = Some(place);
+                Err(())
+            }
+        }
+    }
+
+    /// Removes a sandbox that never became a session. It takes its place and its slot until it is gone; the caller waits for
+    /// one attempt to remove it, and not for all.
+    async fn discard(mut self, session: Arc<dyn Session>, slot: Permit) {
+        let Some(place) = self.place.take() else { return };
+        let keeper = self.keeper.clone();
+        let (place, effects) = keeper.0.state.lock().table.discard(place);
+        keeper.apply(effects);
+        let unwanted = Unwanted {
+            keeper,
+            session,
+            place,
+            slot,
+        };
+        let mut closing = Closing::begin(&unwanted.session);
+        match closing.end().await {
+            Ok(()) => unwanted.gone(),
+            Err(not_gone) => {
+                unwanted.tell(&not_gone);
+                if !matches!(not_gone, NotGone::Slow) {
+                    closing = Closing::begin(&unwanted.session);
+                }
+                tokio::spawn(unwanted.see_removed(closing));
+            }
+        }
+    }
+}
+
+impl Unwanted {
+    async fn see_removed(self, closing: Closing) {
+        closing.until_gone(&self.session, |not_gone| self.tell(not_gone)).await;
+        self.gone();
+    }
+
+    fn tell(&self, not_gone: &NotGone) {
+        self.keeper
+            .0
+            .books
+            .log
+            .warn("sandbox of a failed open not removed yet")
+            .text("error", &not_gone.to_string())
+            .send();
+    }
+
+    fn gone(self) {
+        let Self {
+            keeper, place, slot, ..
+        } = self;
+        // Before anybody is told: the slot is what they may be waiting for.
+        drop(slot);
+        keeper.0.state.lock().table.left(&place);
+        keeper.0.less.notify_waiters();
     }
 }
 
@@ -321,13 +390,6 @@ impl Drop for Reserved {
             self.keeper.0.less.notify_waiters();
         }
     }
-}
-
-/// Removes a sandbox that never became a session. What does not go is found by the provider's next look for orphans.
-async fn discard(session: &Arc<dyn Session>) {
-    let session = Arc::clone(session);
-    let closing = tokio::spawn(async move { session.close().await });
-    let _ = tokio::time::timeout(SESSION_BOUND, closing).await;
 }
 
 fn given_up(code: Code) -> Refusal {

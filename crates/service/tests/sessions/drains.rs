@@ -84,6 +84,26 @@ async fn a_drain_waits_for_an_open_that_is_under_way_and_its_caller_is_refused()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_the_sandbox_of_an_open_that_came_too_late() {
+    let house = House::new(&[]);
+    house.script.next_opens.lock().unwrap().push_back(OpenAct::Wait);
+    house.script.close_waits.store(true, SeqCst);
+    let (answer, left) = tokio::join!(house.open("alice"), async {
+        eventually("the open is under way", || house.script.opens.load(SeqCst) == 1).await;
+        let (left, ()) = tokio::join!(house.keeper.drain(Duration::from_secs(200)), async {
+            house.script.release.notify_one();
+            tokio::time::sleep(Duration::from_secs(150)).await;
+            assert_eq!((house.readings().ending, house.limiter.in_flight()), (1, 1));
+            house.script.closing.notify_one();
+        });
+        left
+    });
+    assert_eq!(refused(answer), CAPACITY);
+    assert_eq!(left, 0);
+    house.nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_ends_sessions_that_are_suspended_or_about_to_be() {
     let house = House::new(&[("SANDBOX_SESSION_IDLE", "10s")]);
     let suspended = house.open("alice").await.unwrap().session_id;

@@ -1,6 +1,7 @@
 //! What an open checks, answers and gives back.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use plimsoll_core::{Code, Reason, RunError};
 use plimsoll_service::handler::Handler;
@@ -159,21 +160,60 @@ async fn an_open_its_caller_abandons_is_marked_and_leaves_nothing() {
     assert_eq!(house.readings(), Default::default());
 }
 
+/// An open whose sandbox turns out to run other software than its caller wants.
+async fn unwanted(house: &House) -> (Code, Reason, Option<plimsoll_core::SessionEnd>) {
+    let other = OpenAct::OtherSoftware;
+    house.script.next_opens.lock().unwrap().push_back(other);
+    let open = house.open_with("alice", |open| open.software_rule = approved(&[SOFTWARE]));
+    refused(open.await)
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_is_not_wanted_and_would_not_go_holds_its_place_for_90_seconds_at_most() {
-    let house = House::new(&[]);
-    house
-        .script
-        .next_opens
-        .lock()
-        .unwrap()
-        .push_back(OpenAct::OtherSoftware);
+async fn a_sandbox_that_is_not_wanted_and_would_not_go_is_waited_for_90_seconds_and_takes_its_place_until_it_does() {
+    let house = House::new(&[("SANDBOX_MAX_SESSIONS", "1")]);
     house.script.close_waits.store(true, SeqCst);
     let began = tokio::time::Instant::now();
-    let answer = house
-        .open_with("alice", |open| open.software_rule = approved(&[SOFTWARE]))
-        .await;
-    assert_eq!(refused(answer), (Code::FailedPrecondition, Reason::Environment, None));
+    assert_eq!(
+        unwanted(&house).await,
+        (Code::FailedPrecondition, Reason::Environment, None)
+    );
     assert_eq!(began.elapsed().as_secs(), 90);
-    assert_eq!((house.readings().opening, house.limiter.in_flight()), (0, 0));
+    for _ in 0..3 {
+        let readings = house.readings();
+        assert_eq!(
+            (readings.opening, readings.ending, house.limiter.in_flight()),
+            (0, 1, 1)
+        );
+        assert_eq!(refused(house.open("bob").await), CAPACITY);
+        tokio::time::sleep(Duration::from_secs(100)).await;
+    }
+    // One removal that takes its time is waited for and not begun again.
+    assert_eq!(
+        (house.script.closes.load(SeqCst), house.script.opens.load(SeqCst)),
+        (1, 1)
+    );
+    house.script.closing.notify_one();
+    house.nothing_is_left().await;
+    house.open("bob").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_is_not_wanted_and_could_not_be_removed_is_tried_again_and_counts_meanwhile() {
+    let house = House::new(&[]);
+    house.script.close_fails.store(true, SeqCst);
+    let began = tokio::time::Instant::now();
+    assert_eq!(
+        unwanted(&house).await,
+        (Code::FailedPrecondition, Reason::Environment, None)
+    );
+    assert_eq!(began.elapsed().as_secs(), 0);
+    assert_eq!((house.readings().ending, house.limiter.in_flight()), (1, 1));
+    // A drain waits for it like for every session, and says so.
+    assert_eq!(house.keeper.drain(Duration::from_secs(10)).await, 1);
+    house.script.close_fails.store(false, SeqCst);
+    assert_eq!(house.keeper.drain(Duration::from_secs(60)).await, 0);
+    house.nothing_is_left().await;
+    let told = house.told("sandbox of a failed open not removed yet");
+    assert_eq!(told[0]["error"], "session: it would not go");
+    assert!(told.len() > 2, "{told:?}");
 }

@@ -297,6 +297,7 @@ impl<F, S> Table<F, S> {
     /// Whether nothing is left to wait for: no open under way and every sandbox gone.
     pub(crate) fn is_empty(&self) -> bool {
         self.opening.is_empty()
+            && self.discarded.is_empty()
             && self
                 .sessions
                 .values()
@@ -306,6 +307,7 @@ impl<F, S> Table<F, S> {
     pub(crate) fn census(&self) -> Census {
         let mut census = Census {
             opening: self.opening.len() as u64,
+            ending: self.discarded.len() as u64,
             ..Census::default()
         };
         for entry in self.sessions.values() {

@@ -64,6 +64,8 @@ struct World {
     turns: Vec<Turn>,
     tickets: Vec<(Fingerprint, Ticket)>,
     downs: Vec<TearDown<u64>>,
+    /// Sandboxes of opens that came to nothing, with their callers.
+    unwanted: Vec<(Discarded, usize)>,
     seen: BTreeMap<String, Seen>,
     torn: HashSet<u64>,
     made: u64,
@@ -89,6 +91,7 @@ impl World {
             turns: Vec::new(),
             tickets: Vec::new(),
             downs: Vec::new(),
+            unwanted: Vec::new(),
             seen: BTreeMap::new(),
             torn: HashSet::new(),
             made: 0,
@@ -196,7 +199,8 @@ impl World {
             .seen
             .values()
             .filter(|seen| !seen.gone && !self.gives_way(seen) && of(seen.caller, seen.owner));
-        there.count() + self.opens.iter().filter(|open| of(open.caller, open.owner)).count()
+        let unwanted = self.unwanted.iter().filter(|(_, caller)| of(*caller, ""));
+        there.count() + self.opens.iter().filter(|open| of(open.caller, open.owner)).count() + unwanted.count()
     }
 
     /// Sessions of an owner that are open or may be again, and its opens.
@@ -242,9 +246,13 @@ impl World {
         let Opening {
             place, caller, owner, ..
         } = open;
-        if self.dice.roll(5) == 0 {
-            let effects = self.table.abandon(place);
-            return self.follow(effects, None);
+        match self.dice.roll(10) {
+            0 => {
+                let effects = self.table.abandon(place);
+                return self.follow(effects, None);
+            }
+            1 => return self.discard(place, caller),
+            _ => {}
         }
         self.made += 1;
         let session = Fingerprint::of(&self.made.to_string());
@@ -272,8 +280,18 @@ impl World {
                 self.seen.insert(session.as_str().to_owned(), seen);
                 self.follow(effects, None);
             }
-            Err(sandbox) => self.holds("a refused session gives its sandbox back", sandbox == self.made),
+            Err((place, sandbox)) => {
+                self.holds("a refused session gives its sandbox back", sandbox == self.made);
+                self.discard(place, caller);
+            }
         }
+    }
+
+    /// The open leaves a sandbox that nobody wants.
+    fn discard(&mut self, place: Place, caller: usize) {
+        let (discarded, effects) = self.table.discard(place);
+        self.unwanted.push((discarded, caller));
+        self.follow(effects, None);
     }
 
     fn ask(&mut self) {
@@ -377,6 +395,9 @@ impl World {
     }
 
     fn removed(&mut self) {
+        if let Some((discarded, _)) = self.dice.pick(&mut self.unwanted) {
+            self.table.left(&discarded);
+        }
         let Some(down) = self.dice.pick(&mut self.downs) else {
             return;
         };
@@ -566,6 +587,12 @@ impl World {
         }
         while let Some(down) = self.downs.pop() {
             self.gone(down);
+        }
+        let unwanted = self.unwanted.len() as u64;
+        self.holds("what nobody wants is ending", self.table.census().ending == unwanted);
+        while let Some((discarded, _)) = self.unwanted.pop() {
+            self.holds("a table is not empty while a sandbox is there", !self.table.is_empty());
+            self.table.left(&discarded);
         }
         self.holds("nobody waits for ever", self.tickets.is_empty());
         self.holds(
