@@ -1,7 +1,6 @@
 //! One call in a session: its turn, its capacity, its run, its place in the chain, and the sweep after it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use plimsoll_core::{
@@ -18,9 +17,6 @@ use super::{Facts, Held, Keeper, Sandboxed, TurnGuard};
 use crate::audit::Audited;
 use crate::corridor::{FAR, wanted};
 use crate::handler::{CallContext, SessionError};
-
-/// How long a provider may take to show that nothing of a call is left.
-const SWEEP_BOUND: Duration = Duration::from_secs(25);
 
 /// A call whose session was found and whose evidence it satisfies; it may wait for the turn.
 pub(crate) struct SessionCallAddressed {
@@ -145,15 +141,9 @@ impl Keeper {
     }
 
     /// Nothing of the call is alive when the turn is given back, or the session has ended.
-    async fn sweep(&self, session: &Fingerprint, sandbox: &Arc<Sandboxed>) {
-        let swept = Arc::clone(&sandbox.session);
-        let sweeping = tokio::spawn(async move { swept.sweep().await });
-        let proven = matches!(tokio::time::timeout(SWEEP_BOUND, sweeping).await, Ok(Ok(())));
-        if let Some(end) = sandbox.session.ended() {
+    async fn sweep(&self, session: &Fingerprint, sandbox: &Sandboxed) {
+        if let Some(end) = plimsoll_sandbox::sweep(&sandbox.session).await {
             self.end(session, end);
-        } else if !proven {
-            let detail = "it could not be shown that nothing of a call is left";
-            self.end(session, ended(SessionEnd::BoundaryFailed, detail));
         }
     }
 
