@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wasmtime::{Caller, Linker, Memory};
 
-use crate::files::{Content, EINVAL, ENOSPC, ENOSYS, Errno, Gone, Stat, TOO_MANY, Tree};
+use crate::files::{Content, Errno, Gone, Stat, Tree};
 use crate::guest::{Guest, MODULE, Stop, slice};
 
 /// Bytes copied in one go: a tenth of a millisecond.
@@ -31,14 +31,14 @@ pub(crate) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             Box::new(async move {
                 // A run without files asks once whether it has any.
                 if caller.data().files.is_none() {
-                    return Ok(ENOSYS.answer());
+                    return Ok(Errno::NoTree.answer());
                 }
                 caller.data().check()?;
                 let parts = [(path, path_length), (data, length), (out, capacity)];
                 let answer = operate(&mut caller, operation, parts).await?;
                 let guest = caller.data_mut();
-                guest.growth_refused |= answer == Err(ENOSPC);
-                guest.entry_refused |= answer == Err(TOO_MANY);
+                guest.growth_refused |= answer == Err(Errno::NoSpace);
+                guest.entry_refused |= answer == Err(Errno::TooMany);
                 Ok(answer.unwrap_or_else(Errno::answer))
             })
         },
@@ -93,7 +93,9 @@ async fn operate(
 /// A path the guest wrote.
 fn text(caller: &Caller<'_, Guest>, memory: Memory, (at, length): Part) -> Result<Result<String, Errno>, Stop> {
     let bytes = slice(memory.data(caller), at, length).ok_or(Stop::Contract)?;
-    Ok(std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| EINVAL))
+    Ok(std::str::from_utf8(bytes)
+        .map(str::to_owned)
+        .map_err(|_| Errno::Invalid))
 }
 
 /// Works on the tree, which is nobody else's for that long.
@@ -129,65 +131,83 @@ async fn hand_over(caller: &mut Caller<'_, Guest>, memory: Memory, content: &Con
     Ok(size(content.len()))
 }
 
+/// The old content goes first, as node truncates a file before it writes: both at once would be more than was counted. A run that
+/// is over half-way leaves what it had written by then.
 async fn write(
-    caller: &mut Caller<'_, Guest>,
+    caller: &Caller<'_, Guest>,
     memory: Memory,
     path: &str,
     data: Part,
     limit: usize,
 ) -> Result<Result<i64, Errno>, Stop> {
-    if let Err(error) = on(caller, |tree| tree.room(path, data.1 as usize, false, limit))? {
-        return Ok(Err(error));
+    let length = stretch(caller, memory, data)?.len();
+    let emptied = on(caller, |tree| {
+        tree.room(path, length, false, limit)?;
+        tree.write(path, Content::default(), limit)
+    })?;
+    match emptied {
+        Ok(old) => old.gone().await,
+        Err(error) => return Ok(Err(error)),
     }
-    let content = Arc::new(taken(caller, memory, data, Vec::new()).await?);
-    Ok(let_go(on(caller, |tree| tree.write(path, content, limit))?))
+    extend(caller, memory, path, data).await
 }
 
 async fn append(
-    caller: &mut Caller<'_, Guest>,
+    caller: &Caller<'_, Guest>,
     memory: Memory,
     path: &str,
     data: Part,
     limit: usize,
 ) -> Result<Result<i64, Errno>, Stop> {
+    let length = stretch(caller, memory, data)?.len();
     let checked = on(caller, |tree| {
-        tree.room(path, data.1 as usize, true, limit)?;
-        // A content that copies share has to be copied before it can grow.
-        let shared = tree.read(path).ok().filter(|content| Arc::strong_count(content) > 2);
-        Ok(shared)
+        tree.room(path, length, true, limit)?;
+        Ok(match tree.read(path) {
+            // A content that copies share has to be copied before it can grow.
+            Ok(content) => Some(content).filter(|content| Arc::strong_count(content) > 2),
+            Err(_) => {
+                tree.write(path, Content::default(), limit)?.away();
+                None
+            }
+        })
     })?;
-    let shared = match checked {
-        Ok(shared) => shared,
+    match checked {
+        Ok(Some(shared)) => {
+            let mut content = Vec::with_capacity(shared.len() + length);
+            for (number, piece) in shared.chunks(PIECE).enumerate() {
+                pause(caller, number).await?;
+                content.extend_from_slice(piece);
+            }
+            drop(shared);
+            if let Err(error) = let_go(on(caller, |tree| tree.write(path, Arc::new(content), limit))?) {
+                return Ok(Err(error));
+            }
+        }
+        Ok(None) => {}
         Err(error) => return Ok(Err(error)),
-    };
-    let Some(shared) = shared else {
-        let more = taken(caller, memory, data, Vec::new()).await?;
-        return Ok(on(caller, |tree| tree.append(path, &more, limit))?.map(|()| 0));
-    };
-    let mut content = Vec::with_capacity(shared.len() + data.1 as usize);
-    for (number, piece) in shared.chunks(PIECE).enumerate() {
-        pause(caller, number).await?;
-        content.extend_from_slice(piece);
     }
-    drop(shared);
-    let content = Arc::new(taken(caller, memory, data, content).await?);
-    Ok(let_go(on(caller, |tree| tree.write(path, content, limit))?))
+    extend(caller, memory, path, data).await
 }
 
-/// `content` with a stretch of the guest's memory at its end.
-async fn taken(
+/// Adds a stretch of the guest's memory to the end of a file for which there is room.
+async fn extend(
     caller: &Caller<'_, Guest>,
     memory: Memory,
-    (at, length): Part,
-    mut content: Vec<u8>,
-) -> Result<Vec<u8>, Stop> {
-    let all = slice(memory.data(caller), at, length).ok_or(Stop::Contract)?;
-    content.reserve_exact(all.len());
+    path: &str,
+    data: Part,
+) -> Result<Result<i64, Errno>, Stop> {
+    let all = stretch(caller, memory, data)?;
     for (number, piece) in all.chunks(PIECE).enumerate() {
         pause(caller, number).await?;
-        content.extend_from_slice(piece);
+        if let Err(error) = on(caller, |tree| tree.extend(path, piece))? {
+            return Ok(Err(error));
+        }
     }
-    Ok(content)
+    Ok(Ok(0))
+}
+
+fn stretch<'a>(caller: &'a Caller<'_, Guest>, memory: Memory, (at, length): Part) -> Result<&'a [u8], Stop> {
+    slice(memory.data(caller), at, length).ok_or(Stop::Contract)
 }
 
 /// Before every piece but the first: other tasks run, and the run may be over.

@@ -1,8 +1,14 @@
 //! The files of a project or a session: a tree in memory, held by the host, so that every step or call sees the same one and it
 //! outlives the instances. Guests reach it through one import; they have no other file system.
 
+mod errno;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use plimsoll_core::ProjectFile;
+
+pub(crate) use errno::Errno;
 
 /// Most files and folders of one tree.
 pub const MOST_FILES: usize = 10_000;
@@ -22,60 +28,6 @@ const ENTRY_COST: usize = 64;
 /// What this many bytes take to be let go of is no matter; more are let go of elsewhere.
 const MUCH: usize = 1 << 20;
 
-/// A refusal, as the number POSIX gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errno {
-    number: i64,
-    /// It stands for the limit of entries, which shares its number with the limit of bytes.
-    entries: bool,
-}
-
-pub(crate) const ENOENT: Errno = Errno::of(2);
-const EBUSY: Errno = Errno::of(16);
-pub(crate) const EEXIST: Errno = Errno::of(17);
-pub(crate) const ENOTDIR: Errno = Errno::of(20);
-const EISDIR: Errno = Errno::of(21);
-pub(crate) const EINVAL: Errno = Errno::of(22);
-/// No bytes are left.
-pub(crate) const ENOSPC: Errno = Errno::of(28);
-/// No entries are left: to a guest the same.
-pub(crate) const TOO_MANY: Errno = Errno {
-    number: 28,
-    entries: true,
-};
-const ENAMETOOLONG: Errno = Errno::of(36);
-/// There is no tree.
-pub(crate) const ENOSYS: Errno = Errno::of(38);
-const ENOTEMPTY: Errno = Errno::of(39);
-
-impl Errno {
-    const fn of(number: i64) -> Self {
-        Self { number, entries: false }
-    }
-
-    /// As the import answers it: negative.
-    pub(crate) fn answer(self) -> i64 {
-        -self.number
-    }
-
-    /// Its name, and what it means where that is one of our limits, for a refusal.
-    pub(crate) fn told(self) -> &'static str {
-        match self {
-            ENOENT => "ENOENT",
-            EBUSY => "EBUSY",
-            EEXIST => "EEXIST",
-            ENOTDIR => "ENOTDIR, a folder of its path is a file",
-            EISDIR => "EISDIR, there is a folder of that name",
-            ENOSPC => "ENOSPC, the memory limit leaves no room for it",
-            TOO_MANY => "ENOSPC, there are 10000 files and folders already",
-            ENAMETOOLONG => "ENAMETOOLONG",
-            ENOSYS => "ENOSYS",
-            ENOTEMPTY => "ENOTEMPTY",
-            _ => "EINVAL",
-        }
-    }
-}
-
 /// A tree that several calls share, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Files(Arc<Mutex<Tree>>);
@@ -83,6 +35,19 @@ pub struct Files(Arc<Mutex<Tree>>);
 impl Files {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Tree> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the files of a request below the work directory, and the folders above them. Those before one that cannot be
+    /// written stay.
+    ///
+    /// # Errors
+    /// The number of that file, counted from 0, and why.
+    pub(crate) fn place(&self, files: &[ProjectFile], limit: usize) -> Result<(), (usize, Errno)> {
+        let mut tree = self.lock();
+        files.iter().enumerate().try_for_each(|(number, file)| {
+            let placed = tree.place(&format!("{WORK}/{}", file.path), file.content.as_bytes(), limit);
+            placed.map_err(|error| (number, error))
+        })
     }
 
     /// Removes everything.
@@ -127,6 +92,15 @@ impl Gone {
     pub(crate) fn away(self) {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) if self.bytes > MUCH => drop(runtime.spawn_blocking(move || self.dismantle())),
+            _ => self.dismantle(),
+        }
+    }
+
+    /// The same, and waits until it is gone. The thread is free meanwhile.
+    pub(crate) async fn gone(self) {
+        match tokio::runtime::Handle::try_current() {
+            // A task that only lets go has no other end.
+            Ok(runtime) if self.bytes > MUCH => drop(runtime.spawn_blocking(move || self.dismantle()).await),
             _ => self.dismantle(),
         }
     }
@@ -183,7 +157,7 @@ impl Tree {
     pub(crate) fn read(&self, path: &str) -> Result<Content, Errno> {
         match self.find(path)? {
             Node::File(content) => Ok(Arc::clone(content)),
-            Node::Folder(_) => Err(EISDIR),
+            Node::Folder(_) => Err(Errno::IsAFolder),
         }
     }
 
@@ -191,20 +165,20 @@ impl Tree {
     /// bytes.
     pub(crate) fn room(&self, path: &str, length: usize, append: bool, limit: usize) -> Result<(), Errno> {
         let bytes = match self.stat(path) {
-            Ok(Stat::Folder) => return Err(EISDIR),
+            Ok(Stat::Folder) => return Err(Errno::IsAFolder),
             Ok(Stat::File(size)) => self.bytes - if append { 0 } else { size } + length,
-            Err(ENOENT) => {
+            Err(Errno::NotFound) => {
                 let (parent, name) = split(checked(path)?)?;
                 match self.find(parent)? {
                     Node::Folder(_) => self.room_for_entry()?,
-                    Node::File(_) => return Err(ENOTDIR),
+                    Node::File(_) => return Err(Errno::NotAFolder),
                 }
                 self.bytes + length + cost(name)
             }
             Err(error) => return Err(error),
         };
         if bytes > limit && bytes > self.bytes {
-            return Err(ENOSPC);
+            return Err(Errno::NoSpace);
         }
         Ok(())
     }
@@ -232,16 +206,16 @@ impl Tree {
         })
     }
 
-    /// Adds to the end of a file, which is made if it is not there. One whose content is shared is copied first.
-    pub(crate) fn append(&mut self, path: &str, more: &[u8], limit: usize) -> Result<(), Errno> {
-        self.room(path, more.len(), true, limit)?;
+    /// Adds to the end of a file for which [`Tree::room`] has found room. One whose content is shared is copied first.
+    pub(crate) fn extend(&mut self, path: &str, more: &[u8]) -> Result<(), Errno> {
         let (children, name) = self.parent(path)?;
-        if let Some(Node::File(content)) = children.get_mut(name) {
-            Arc::make_mut(content).extend_from_slice(more);
-            self.bytes += more.len();
-            return Ok(());
+        match children.get_mut(name) {
+            Some(Node::File(content)) => Arc::make_mut(content).extend_from_slice(more),
+            Some(Node::Folder(_)) => return Err(Errno::IsAFolder),
+            None => return Err(Errno::NotFound),
         }
-        self.write(path, Arc::new(more.to_vec()), limit).map(Gone::away)
+        self.bytes += more.len();
+        Ok(())
     }
 
     /// Makes or replaces a file with what another one holds.
@@ -255,18 +229,18 @@ impl Tree {
 
     pub(crate) fn make_folder(&mut self, path: &str, limit: usize) -> Result<(), Errno> {
         match self.find(path) {
-            Ok(_) => return Err(EEXIST),
-            Err(ENOENT) => {}
+            Ok(_) => return Err(Errno::Exists),
+            Err(Errno::NotFound) => {}
             Err(error) => return Err(error),
         }
         let (parent, name) = split(path)?;
         match self.find(parent)? {
             Node::Folder(_) => self.room_for_entry()?,
-            Node::File(_) => return Err(ENOTDIR),
+            Node::File(_) => return Err(Errno::NotAFolder),
         }
         let bytes = self.bytes + cost(name);
         if bytes > limit {
-            return Err(ENOSPC);
+            return Err(Errno::NoSpace);
         }
         let (children, name) = self.parent(path)?;
         children.insert(name.to_owned(), Node::Folder(Children::new()));
@@ -275,13 +249,12 @@ impl Tree {
         Ok(())
     }
 
-    /// Writes a file of a request and makes the folders above it.
-    pub(crate) fn place(&mut self, path: &str, content: &[u8], limit: usize) -> Result<(), Errno> {
+    fn place(&mut self, path: &str, content: &[u8], limit: usize) -> Result<(), Errno> {
         // Where the folder is there already, looking at each above it would cost the square of the depth.
         if !matches!(self.stat(split(checked(path)?)?.0), Ok(Stat::Folder)) {
             for (at, _) in path.match_indices('/').skip(1) {
                 match self.make_folder(&path[..at], limit) {
-                    Ok(()) | Err(EEXIST) => {}
+                    Ok(()) | Err(Errno::Exists) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -292,7 +265,7 @@ impl Tree {
     /// The names in a folder, in order, each after an `f` or a `d`, separated by NUL.
     pub(crate) fn list(&self, path: &str) -> Result<Vec<u8>, Errno> {
         let Node::Folder(children) = self.find(path)? else {
-            return Err(ENOTDIR);
+            return Err(Errno::NotAFolder);
         };
         let mut names = Vec::new();
         for (name, node) in children {
@@ -308,30 +281,30 @@ impl Tree {
     pub(crate) fn rename(&mut self, from: &str, to: &str, limit: usize) -> Result<Gone, Errno> {
         let moved = self.find(from)?;
         if is_fixed(from) || is_fixed(to) {
-            return Err(EBUSY);
+            return Err(Errno::Busy);
         }
         if from == to {
             return Ok(Gone::NOTHING);
         }
         if to.strip_prefix(from).is_some_and(|below| below.starts_with('/')) {
-            return Err(EINVAL);
+            return Err(Errno::Invalid);
         }
         let (parent, name) = split(checked(to)?)?;
         match (moved, self.find(to)) {
-            (Node::Folder(_), Ok(Node::File(_))) => return Err(ENOTDIR),
-            (Node::File(_), Ok(Node::Folder(_))) => return Err(EISDIR),
-            (Node::Folder(_), Ok(Node::Folder(below))) if !below.is_empty() => return Err(ENOTEMPTY),
+            (Node::Folder(_), Ok(Node::File(_))) => return Err(Errno::NotAFolder),
+            (Node::File(_), Ok(Node::Folder(_))) => return Err(Errno::IsAFolder),
+            (Node::Folder(_), Ok(Node::Folder(below))) if !below.is_empty() => return Err(Errno::NotEmpty),
             (_, Ok(_)) => {}
-            (_, Err(ENOENT)) if matches!(self.find(parent)?, Node::File(_)) => return Err(ENOTDIR),
-            (_, Err(ENOENT)) => {}
+            (_, Err(Errno::NotFound)) if matches!(self.find(parent)?, Node::File(_)) => return Err(Errno::NotAFolder),
+            (_, Err(Errno::NotFound)) => {}
             (_, Err(error)) => return Err(error),
         }
         if to.len() + deepest(moved) > LONGEST_PATH {
-            return Err(ENAMETOOLONG);
+            return Err(Errno::NameTooLong);
         }
         let grown = name.len().saturating_sub(split(from)?.1.len());
         if grown > 0 && self.bytes + grown > limit {
-            return Err(ENOSPC);
+            return Err(Errno::NoSpace);
         }
         // Nothing can fail from here on, so what was there may go.
         let gone = self.take(to).unwrap_or(Gone::NOTHING);
@@ -347,15 +320,15 @@ impl Tree {
     pub(crate) fn remove_file(&mut self, path: &str) -> Result<Gone, Errno> {
         match self.stat(path)? {
             Stat::File(_) => self.take(path),
-            Stat::Folder => Err(EISDIR),
+            Stat::Folder => Err(Errno::IsAFolder),
         }
     }
 
     pub(crate) fn remove_folder(&mut self, path: &str) -> Result<Gone, Errno> {
         match self.find(path)? {
-            Node::File(_) => Err(ENOTDIR),
-            Node::Folder(_) if is_fixed(path) => Err(EBUSY),
-            Node::Folder(children) if !children.is_empty() => Err(ENOTEMPTY),
+            Node::File(_) => Err(Errno::NotAFolder),
+            Node::Folder(_) if is_fixed(path) => Err(Errno::Busy),
+            Node::Folder(children) if !children.is_empty() => Err(Errno::NotEmpty),
             Node::Folder(_) => self.take(path),
         }
     }
@@ -364,7 +337,7 @@ impl Tree {
     pub(crate) fn remove_all(&mut self, path: &str) -> Result<Gone, Errno> {
         self.find(path)?;
         if is_fixed(path) {
-            return Err(EBUSY);
+            return Err(Errno::Busy);
         }
         self.take(path)
     }
@@ -372,7 +345,7 @@ impl Tree {
     /// Takes an entry out, with what is below it.
     fn take(&mut self, path: &str) -> Result<Gone, Errno> {
         let (children, name) = self.parent(path)?;
-        let node = children.remove(name).ok_or(ENOENT)?;
+        let node = children.remove(name).ok_or(Errno::NotFound)?;
         let (mut entries, mut bytes) = (1, cost(name));
         let mut left = vec![&node];
         while let Some(node) = left.pop() {
@@ -397,8 +370,8 @@ impl Tree {
         let mut node = &self.root;
         for segment in checked(path)?[1..].split('/').filter(|segment| !segment.is_empty()) {
             node = match node {
-                Node::Folder(children) => children.get(segment).ok_or(ENOENT)?,
-                Node::File(_) => return Err(ENOTDIR),
+                Node::Folder(children) => children.get(segment).ok_or(Errno::NotFound)?,
+                Node::File(_) => return Err(Errno::NotAFolder),
             };
         }
         Ok(node)
@@ -410,19 +383,19 @@ impl Tree {
         let mut node = &mut self.root;
         for segment in above[1..].split('/').filter(|segment| !segment.is_empty()) {
             node = match node {
-                Node::Folder(children) => children.get_mut(segment).ok_or(ENOENT)?,
-                Node::File(_) => return Err(ENOTDIR),
+                Node::Folder(children) => children.get_mut(segment).ok_or(Errno::NotFound)?,
+                Node::File(_) => return Err(Errno::NotAFolder),
             };
         }
         match node {
             Node::Folder(children) => Ok((children, name)),
-            Node::File(_) => Err(ENOTDIR),
+            Node::File(_) => Err(Errno::NotAFolder),
         }
     }
 
     fn room_for_entry(&self) -> Result<(), Errno> {
         if self.entries >= MOST_FILES {
-            return Err(TOO_MANY);
+            return Err(Errno::TooMany);
         }
         Ok(())
     }
@@ -452,7 +425,7 @@ fn deepest(node: &Node) -> usize {
 /// The path of the folder above, and the last name.
 fn split(path: &str) -> Result<(&str, &str), Errno> {
     match path.rsplit_once('/') {
-        Some(("", "")) | None => Err(EINVAL),
+        Some(("", "")) | None => Err(Errno::Invalid),
         Some(("", name)) => Ok(("/", name)),
         Some(parts) => Ok(parts),
     }
@@ -464,156 +437,16 @@ fn checked(path: &str) -> Result<&str, Errno> {
         return Ok(path);
     }
     if path.len() > LONGEST_PATH {
-        return Err(ENAMETOOLONG);
+        return Err(Errno::NameTooLong);
     }
     let Some(relative) = path.strip_prefix('/') else {
-        return Err(EINVAL);
+        return Err(Errno::Invalid);
     };
     let normal = relative
         .split('/')
         .all(|segment| !matches!(segment, "" | "." | "..") && !segment.contains('\0'));
-    if normal { Ok(path) } else { Err(EINVAL) }
+    if normal { Ok(path) } else { Err(Errno::Invalid) }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMIT: usize = 1 << 20;
-
-    fn write(tree: &mut Tree, path: &str, content: &[u8], limit: usize) -> Result<(), Errno> {
-        tree.write(path, Arc::new(content.to_vec()), limit).map(Gone::away)
-    }
-
-    fn rename(tree: &mut Tree, from: &str, to: &str, limit: usize) -> Result<(), Errno> {
-        tree.rename(from, to, limit).map(Gone::away)
-    }
-
-    fn remove_all(tree: &mut Tree, path: &str) -> Result<(), Errno> {
-        tree.remove_all(path).map(Gone::away)
-    }
-
-    fn read(tree: &Tree, path: &str) -> Vec<u8> {
-        tree.read(path).unwrap().to_vec()
-    }
-
-    #[test]
-    fn what_is_written_is_read_listed_moved_and_removed() {
-        let mut tree = Tree::default();
-        tree.place("/work/b/c.txt", b"one", LIMIT).unwrap();
-        tree.append("/work/b/c.txt", b" two", LIMIT).unwrap();
-        assert_eq!(read(&tree, "/work/b/c.txt"), b"one two");
-        tree.make_folder("/work/d", LIMIT).unwrap();
-        write(&mut tree, "/work/a.txt", b"", LIMIT).unwrap();
-        assert_eq!(tree.list("/").unwrap(), b"dtmp\0dwork");
-        assert_eq!(tree.list("/work").unwrap(), b"fa.txt\0db\0dd");
-        rename(&mut tree, "/work/b", "/work/d/e", LIMIT).unwrap();
-        assert_eq!(read(&tree, "/work/d/e/c.txt"), b"one two");
-        assert_eq!(tree.stat("/work/b"), Err(ENOENT));
-        remove_all(&mut tree, "/work/d").unwrap();
-        tree.remove_file("/work/a.txt").unwrap().away();
-        assert_eq!((tree.entries, tree.bytes), (0, 0));
-    }
-
-    #[test]
-    fn refusals_are_those_of_posix() {
-        let mut tree = Tree::default();
-        tree.place("/a/f", b"", LIMIT).unwrap();
-        assert_eq!(tree.read("/a"), Err(EISDIR));
-        assert_eq!(tree.read("/b"), Err(ENOENT));
-        assert_eq!(tree.stat("/a/f/g"), Err(ENOTDIR));
-        assert_eq!(write(&mut tree, "/b/f", b"", LIMIT), Err(ENOENT));
-        assert_eq!(write(&mut tree, "/a", b"", LIMIT), Err(EISDIR));
-        assert_eq!(write(&mut tree, "/a/f/g", b"", LIMIT), Err(ENOTDIR));
-        assert_eq!(tree.place("/a/f/g", b"", LIMIT), Err(ENOTDIR));
-        assert_eq!(tree.place("/a/f/g/h", b"", LIMIT), Err(ENOTDIR));
-        assert_eq!(tree.make_folder("/a", LIMIT), Err(EEXIST));
-        assert_eq!(tree.make_folder("/a/f/g", LIMIT), Err(ENOTDIR));
-        assert_eq!(tree.remove_folder("/a").map(Gone::away), Err(ENOTEMPTY));
-        assert_eq!(tree.remove_folder("/a/f").map(Gone::away), Err(ENOTDIR));
-        assert_eq!(rename(&mut tree, "/a", "/a/b", LIMIT), Err(EINVAL));
-        assert_eq!(rename(&mut tree, "/a", "/a/f", LIMIT), Err(EINVAL));
-        assert_eq!(rename(&mut tree, "/a/f", "/b/f", LIMIT), Err(ENOENT));
-        for path in FIXED {
-            assert_eq!(remove_all(&mut tree, path), Err(EBUSY), "{path}");
-            assert_eq!(tree.remove_folder(path).map(Gone::away), Err(EBUSY), "{path}");
-            assert_eq!(rename(&mut tree, path, "/elsewhere", LIMIT), Err(EBUSY), "{path}");
-            assert_eq!(rename(&mut tree, "/a", path, LIMIT), Err(EBUSY), "{path}");
-            assert_eq!(tree.stat(path), Ok(Stat::Folder), "{path}");
-        }
-        for path in ["a", "/a/../b", "/a//b", "/a/", "/a\0", "//", ""] {
-            assert_eq!(tree.stat(path), Err(EINVAL), "{path}");
-        }
-        assert_eq!(tree.stat(&format!("/{}", "x".repeat(LONGEST_PATH))), Err(ENAMETOOLONG));
-    }
-
-    #[test]
-    fn a_rename_that_fails_leaves_its_target() {
-        let mut tree = Tree::default();
-        let far = format!("/{}", "n".repeat(600));
-        tree.place(&format!("/s/{}", "f".repeat(500)), b"", LIMIT).unwrap();
-        tree.make_folder(&far, LIMIT).unwrap();
-        assert_eq!(rename(&mut tree, "/s", &far, LIMIT), Err(ENAMETOOLONG));
-        assert_eq!(tree.stat(&far), Ok(Stat::Folder));
-        write(&mut tree, "/a", b"kept", LIMIT).unwrap();
-        write(&mut tree, "/longer", b"kept too", LIMIT).unwrap();
-        assert_eq!(rename(&mut tree, "/a", "/longer", 0), Err(ENOSPC));
-        assert_eq!(read(&tree, "/longer"), b"kept too");
-        rename(&mut tree, "/a", "/longer", LIMIT).unwrap();
-        assert_eq!(read(&tree, "/longer"), b"kept");
-        remove_all(&mut tree, "/s").unwrap();
-        remove_all(&mut tree, &far).unwrap();
-        tree.remove_file("/longer").unwrap().away();
-        assert_eq!((tree.entries, tree.bytes), (0, 0));
-    }
-
-    #[test]
-    fn a_copy_counts_in_full_and_goes_its_own_way() {
-        let mut tree = Tree::default();
-        write(&mut tree, "/a", &[1; 600], LIMIT).unwrap();
-        assert_eq!(tree.copy("/a", "/b", 1200).map(Gone::away), Err(ENOSPC));
-        tree.copy("/a", "/b", LIMIT).unwrap().away();
-        assert_eq!(tree.bytes, 2 * (600 + cost("a")));
-        tree.append("/b", &[2], LIMIT).unwrap();
-        assert_eq!(
-            (tree.read("/a").unwrap().len(), tree.read("/b").unwrap().len()),
-            (600, 601)
-        );
-        tree.copy("/a", "/a", LIMIT).unwrap().away();
-        assert_eq!(tree.bytes, 2 * (600 + cost("a")) + 1);
-    }
-
-    #[test]
-    fn the_longest_path_of_a_request_has_its_place_and_the_deepest_goes_without_recursion() {
-        let mut tree = Tree::default();
-        tree.place(&format!("{WORK}/{}", "x".repeat(1024)), b"", LIMIT).unwrap();
-        let deep = format!("{WORK}{}/f", "/d".repeat(511));
-        tree.place(&deep, b"deep", LIMIT).unwrap();
-        assert_eq!(read(&tree, &deep), b"deep");
-        let small_stack = std::thread::Builder::new().stack_size(32 << 10);
-        let removed = small_stack.spawn(move || {
-            remove_all(&mut tree, "/work/d").unwrap();
-            tree
-        });
-        let tree = removed.unwrap().join().unwrap();
-        assert_eq!(tree.entries, 1);
-    }
-
-    #[test]
-    fn no_write_passes_the_limit_and_a_smaller_one_is_always_possible() {
-        let mut tree = Tree::default();
-        write(&mut tree, "/f", &[1; 1000], 2000).unwrap();
-        assert_eq!(tree.append("/f", &[1; 1000], 2000), Err(ENOSPC));
-        assert_eq!(write(&mut tree, "/g", &[1; 1000], 2000), Err(ENOSPC));
-        assert_eq!(tree.read("/f").unwrap().len(), 1000);
-        write(&mut tree, "/f", b"less", 10).unwrap();
-        assert_eq!(read(&tree, "/f"), b"less");
-        for number in 1..MOST_FILES {
-            write(&mut tree, &format!("/{number}"), b"", usize::MAX).unwrap();
-        }
-        assert_eq!(write(&mut tree, "/more", b"", usize::MAX), Err(TOO_MANY));
-        assert_eq!(tree.make_folder("/more", usize::MAX), Err(TOO_MANY));
-        assert_eq!((TOO_MANY.answer(), ENOSPC.answer()), (-28, -28));
-        rename(&mut tree, "/1", "/one", usize::MAX).unwrap();
-    }
-}
+mod tests;

@@ -83,13 +83,13 @@ impl<'a> Plan<'a> {
 
     /// The error is what the caller reads.
     fn place(&self, engine: &Engine, room: &Room) -> Result<(), String> {
-        let mut tree = room.files.lock();
-        for file in &self.project.files {
-            let limit = room.memory_pages as usize * PAGE;
-            tree.place(&format!("{WORK}/{}", file.path), file.content.as_bytes(), limit)
-                .map_err(|error| format!("file {:?} cannot be written: {}", file.path, error.told()))?;
-        }
-        drop(tree);
+        let files = &self.project.files;
+        room.files
+            .place(files, room.memory_pages as usize * PAGE)
+            .map_err(|(number, error)| {
+                let path = files.get(number).map(|file| file.path.as_str()).unwrap_or_default();
+                format!("file {path:?} cannot be written: {}", error.told())
+            })?;
         if !engine.starts_beside(&room.files, room.memory_pages) {
             return Err("the files leave no memory for a step; send less, or raise the memory limit".to_owned());
         }

@@ -15,7 +15,6 @@ use plimsoll_sandbox::{BoxFuture, OpenContext, ProviderFault, RunContext, Sessio
 use tokio::sync::Mutex;
 
 use crate::engine::{Engine, Files, Interpreter, RunSpec};
-use crate::files::WORK;
 use crate::guest::PAGE;
 use crate::project::{Plan, Room};
 use crate::provider::{
@@ -155,17 +154,12 @@ impl Kept {
     /// Writes a cell's files; those before one that cannot be written stay.
     fn place(&self, files: &[ProjectFile], memory: usize) -> Result<(), Refusal> {
         let limit = (self.engine.config().memory_pages as usize * PAGE).saturating_sub(memory);
-        let mut tree = self.files.lock();
-        for (index, file) in files.iter().enumerate() {
-            tree.place(&format!("{WORK}/{}", file.path), file.content.as_bytes(), limit)
-                .map_err(|error| {
-                    Refusal::request(format!(
-                        "cell.files[{index}] cannot be written: {}; the code did not run",
-                        error.told()
-                    ))
-                })?;
-        }
-        Ok(())
+        self.files.place(files, limit).map_err(|(number, error)| {
+            Refusal::request(format!(
+                "cell.files[{number}] cannot be written: {}; the code did not run",
+                error.told()
+            ))
+        })
     }
 
     async fn cell(

@@ -238,6 +238,25 @@ async fn files_count_against_the_memory() {
 }
 
 #[tokio::test]
+async fn a_file_for_whose_new_content_there_is_no_room_keeps_its_old_one() {
+    let (engine, files) = (engine(1024), Files::default());
+    let code = "
+        const fs = require('fs');
+        const part = new Uint8Array(20 << 20).fill(1);
+        fs.writeFileSync('a', part);
+        fs.writeFileSync('b', 'old');
+        for (const call of ['writeFileSync', 'appendFileSync'])
+            try { fs[call]('b', part) } catch (error) { console.log(error.code, fs.readFileSync('b', 'utf8')) }
+        fs.writeFileSync('a', part);
+        console.log(fs.statSync('a').size);
+    ";
+    assert_eq!(
+        prints(&engine, &files, code).await,
+        "ENOSPC old\nENOSPC old\n20971520\n"
+    );
+}
+
+#[tokio::test]
 async fn nobody_sees_the_files_of_another_session() {
     let (engine, mine, theirs) = (engine(4096), Files::default(), Files::default());
     prints(&engine, &mine, "require('fs').writeFileSync('secret', 'CANARY')").await;
