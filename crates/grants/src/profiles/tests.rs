@@ -16,10 +16,10 @@ fn variables(name: &str) -> Option<String> {
     let known = HashMap::from([
         ("KEY", "a-static-credential".to_owned()),
         ("SHORT", "1234567".to_owned()),
-        ("LINE", "a-static-credential\n".to_owned()),
+        ("TOKEN_LINE", "a-static-credential\n".to_owned()),
         ("SECRET", "0123456789abcdef0123456789abcdef".to_owned()),
         ("SECRET_31", "0123456789abcdef0123456789abcde".to_owned()),
-        ("EMPTY", String::new()),
+        ("EMPTY_TOKEN", String::new()),
     ]);
     known.get(name).cloned()
 }

@@ -202,12 +202,13 @@ fn read_secret(
     }
 }
 
-/// Whether the text can only be meant as a variable's name. Somebody who writes the secret itself in its place must not find
-/// it in a log.
+/// Whether the text can only be meant as a variable's name: capitals of several words, and few digits. Somebody who writes
+/// the secret itself in its place must not find it in a log, and one word may be a password or a key in base32.
 fn is_plainly_a_name(text: &str) -> bool {
     const LONGEST: usize = 40;
     text.len() <= LONGEST
         && text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.contains('_')
         && text
             .bytes()
             .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')

@@ -49,16 +49,16 @@ fn a_token_has_a_known_type_and_a_secret_that_is_there() {
         ("", "profile \"p\", token.env: is required"),
         (r#""env": " ""#, "profile \"p\", token.env: is required"),
         (
-            r#""env": "ABSENT""#,
-            "profile \"p\", token.env: names ABSENT, a variable that is not set, empty, or not UTF-8 text",
+            r#""env": "NO_TOKEN""#,
+            "profile \"p\", token.env: names NO_TOKEN, a variable that is not set, empty, or not UTF-8 text",
         ),
         (
-            r#""type": "static", "env": "EMPTY""#,
-            "profile \"p\", token.env: names EMPTY, a variable that is not set, empty, or not UTF-8 text",
+            r#""type": "static", "env": "EMPTY_TOKEN""#,
+            "profile \"p\", token.env: names EMPTY_TOKEN, a variable that is not set, empty, or not UTF-8 text",
         ),
         (
-            r#""env": "LINE""#,
-            "profile \"p\", token.env: names LINE, a variable whose value is empty or holds a character",
+            r#""env": "TOKEN_LINE""#,
+            "profile \"p\", token.env: names TOKEN_LINE, a variable whose value is empty or holds a character",
         ),
         (
             r#""env": "KEY", "ttl_sec": 5"#,
@@ -73,12 +73,12 @@ fn a_token_has_a_known_type_and_a_secret_that_is_there() {
             "profile \"p\", token.secret_env: is required",
         ),
         (
-            r#""type": "jwt", "secret_env": "ABSENT", "audience": "x""#,
-            "profile \"p\", token.secret_env: names ABSENT, a variable that is",
+            r#""type": "jwt", "secret_env": "NO_TOKEN", "audience": "x""#,
+            "profile \"p\", token.secret_env: names NO_TOKEN, a variable that is",
         ),
         (
-            r#""type": "jwt", "secret_env": "EMPTY", "audience": "x""#,
-            "profile \"p\", token.secret_env: names EMPTY, a variable that is",
+            r#""type": "jwt", "secret_env": "EMPTY_TOKEN", "audience": "x""#,
+            "profile \"p\", token.secret_env: names EMPTY_TOKEN, a variable that is",
         ),
         (
             r#""type": "jwt", "secret_env": "SECRET_31", "audience": "x""#,
@@ -130,6 +130,8 @@ fn no_problem_repeats_a_secret_or_a_url() {
         "deadbeef00",
         "GHP_16C7E42F292C6912E7710C838347AE178B4A",
         "A1B2C3D4E5F6",
+        "JBSWY3DPEHPK3PXP",
+        "CORRECTHORSE",
     ] {
         let found = problems(&one(&format!(r#", "token": {{"env": "{secret}"}}"#))).join("\n");
         assert!(
