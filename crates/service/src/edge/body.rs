@@ -102,11 +102,14 @@ impl From<GunzipFault> for BodyFault {
     }
 }
 
-/// The body of an answer. Holds its exchange open until the last frame has been taken by the connection.
+/// The body of an answer. Its exchange is open, and its bytes stand in the ledger, until the connection has written the
+/// last of them.
 #[derive(Debug)]
 pub struct EdgeBody {
     content: Content,
-    _exchange: Option<Exchange>,
+    unread: Option<Unread>,
+    /// Of an answer without bytes, which ends with its body.
+    _until_written: Option<Arc<UntilWritten>>,
 }
 
 enum Content {
@@ -124,14 +127,21 @@ impl std::fmt::Debug for Content {
     }
 }
 
-/// Bytes of an answer that stand in the ledger for as long as somebody keeps them: the connection keeps them until it has
-/// written the last one.
-struct Counted {
-    bytes: Bytes,
-    _unread: Arc<Unread>,
+/// What ends with an answer: its entry in the ledger, and its exchange.
+#[derive(Debug)]
+struct UntilWritten {
+    _unread: Option<Unread>,
+    _exchange: Exchange,
 }
 
-impl AsRef<[u8]> for Counted {
+/// Bytes of an answer that has not ended for as long as somebody keeps them. The connection does until it has written the
+/// last one; the body is gone before that, for HTTP/2 takes all of it as soon as the peer has room for one byte.
+struct Kept {
+    bytes: Bytes,
+    _until_written: Arc<UntilWritten>,
+}
+
+impl AsRef<[u8]> for Kept {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -141,10 +151,7 @@ impl EdgeBody {
     /// Bytes whose length is known.
     pub(super) fn full(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Self {
-            content: Content::Full((!bytes.is_empty()).then_some(bytes)),
-            _exchange: None,
-        }
+        Self::of(Content::Full((!bytes.is_empty()).then_some(bytes)))
     }
 
     /// A body that is made already, with its trailers: every frame of it, so that its size is known before anybody reads it.
@@ -159,35 +166,45 @@ impl EdgeBody {
                 Err(never) => match never {},
             }
         }
+        Self::of(Content::Frames(frames))
+    }
+
+    const fn of(content: Content) -> Self {
         Self {
-            content: Content::Frames(frames),
-            _exchange: None,
+            content,
+            unread: None,
+            _until_written: None,
         }
     }
 
-    /// Enters the body in the ledger of a caller, until the connection has written all of it or has ended.
+    /// Enters the body in the ledger of a caller.
     pub(super) fn counted(self, ledger: &UnreadAnswers, caller: &Arc<str>) -> Self {
-        let unread = Arc::new(ledger.enter(caller, self.content.bytes()));
-        let counted = |bytes| {
-            Bytes::from_owner(Counted {
+        Self {
+            unread: Some(ledger.enter(caller, self.content.bytes())),
+            ..self
+        }
+    }
+
+    /// Ties the end of the exchange, and of the entry in the ledger, to the last byte.
+    pub(super) fn ending(self, exchange: Exchange) -> Self {
+        let until_written = Arc::new(UntilWritten {
+            _unread: self.unread,
+            _exchange: exchange,
+        });
+        let kept = |bytes| {
+            Bytes::from_owner(Kept {
                 bytes,
-                _unread: Arc::clone(&unread),
+                _until_written: Arc::clone(&until_written),
             })
         };
         let content = match self.content {
-            Content::Full(bytes) => Content::Full(bytes.map(counted)),
-            Content::Frames(frames) => {
-                Content::Frames(frames.into_iter().map(|frame| frame.map_data(counted)).collect())
-            }
+            Content::Full(bytes) => Content::Full(bytes.map(kept)),
+            Content::Frames(frames) => Content::Frames(frames.into_iter().map(|frame| frame.map_data(kept)).collect()),
         };
-        Self { content, ..self }
-    }
-
-    /// Ties the exchange's end to this body's.
-    pub(super) fn ending(self, exchange: Exchange) -> Self {
         Self {
-            _exchange: Some(exchange),
-            ..self
+            content,
+            unread: None,
+            _until_written: Some(until_written),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! One connection's clocks, and how it ends.
 //!
 //! The HTTP library's own header timeout also counts the time between two requests, so the clocks are kept here: the
-//! I/O wrapper ([`super::stream`]) notes when the first byte of a request arrives, an [`Exchange`] notes when a request begins and its answer
-//! has been handed over, and the driver closes the connection when the clock that is running has run out. On the usual
+//! I/O wrapper ([`super::stream`]) notes when the first byte of a request arrives, an [`Exchange`] notes when a request
+//! begins and its answer has been written, and the driver closes the connection when the clock that is running has run out. On the usual
 //! path no timer is touched: a clock is only re-armed when it would ring too late.
 
 use std::future::poll_fn;
@@ -76,10 +76,10 @@ struct Clocks {
     /// While no exchange is open: whether a request's header block has begun, and since when this has been so.
     in_header: bool,
     since: Instant,
-    /// The open exchanges: one on HTTP/1, up to the stream limit on HTTP/2.
+    /// The open exchanges, oldest first. On HTTP/1 all but the last are answered, and are being written.
     open: Vec<Open>,
     next: u64,
-    /// Begin of the last exchange, for bytes still being written after it has ended.
+    /// Begin of the last exchange, for short answers: the connection copies them, and writes them after they have ended.
     last_begin: Instant,
     write_blocked: bool,
     http2: bool,
@@ -211,7 +211,7 @@ impl Connection {
     /// What a peer that has ended its side may be waiting for. `unflushed`: bytes of an answer have not left yet.
     pub(super) fn waiting(&self, unflushed: bool) -> Waiting {
         let clocks = self.0.clocks.lock();
-        match clocks.open.first() {
+        match clocks.open.last() {
             // HTTP/2 ends requests by itself; who ends the connection beneath it is gone.
             _ if clocks.http2 => Waiting::Nothing,
             Some(open) if open.answered => Waiting::Rest,
@@ -305,7 +305,7 @@ pub(super) trait Serves: Future {
     fn finish(self: Pin<&mut Self>);
 }
 
-/// One request and its answer. Ends when dropped: with the last frame of the answer's body, or with the caller.
+/// One request and its answer. Ends when dropped: with the last byte of the answer, or with the caller.
 #[derive(Debug)]
 pub struct Exchange {
     connection: Connection,

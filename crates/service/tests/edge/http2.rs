@@ -1,7 +1,7 @@
 //! HTTP/2 by prior knowledge on the same port.
 
 use std::future::poll_fn;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
@@ -204,6 +204,74 @@ async fn a_stranger_that_leaves_its_answers_unread_is_not_kept() {
         .expect("the connection ends")
         .unwrap()
         .ok();
+}
+
+/// A connection with room for 64 KiB of each answer, on which a long one has begun; and the task that ends with it.
+async fn beginning_of_a_long_answer(
+    timeouts: Timeouts,
+) -> (
+    SendRequest<Bytes>,
+    Response<RecvStream>,
+    JoinHandle<Result<(), h2::Error>>,
+) {
+    let server = Setup {
+        timeouts,
+        ..Setup::with_tokens()
+    }
+    .start()
+    .await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (client, connection) = h2::client::Builder::new()
+        .initial_window_size(65_535)
+        // Room for other answers beside the one that is not read.
+        .initial_connection_window_size(1 << 20)
+        .handshake(stream)
+        .await
+        .unwrap();
+    let serving = tokio::spawn(connection);
+    let mut client = client.ready().await.unwrap();
+    let mut asked = request("Run");
+    asked
+        .headers_mut()
+        .insert("authorization", "Bearer alice-token".parse().unwrap());
+    let (response, mut body) = client.send_request(asked, false).unwrap();
+    body.send_data(snippet("long").into(), true).unwrap();
+    let response = response.await.unwrap();
+    assert_eq!(response.status(), 200);
+    (client, response, serving)
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_read_yet_does_not_make_its_connection_idle() {
+    let (_client, response, _) = beginning_of_a_long_answer(Timeouts {
+        idle: Duration::from_millis(300),
+        ..Timeouts::RPC
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (_, _, body) = whole(response).await;
+    assert!(body.len() > 16 * 1024 * 1024 / 3 * 4, "{}", body.len());
+}
+
+#[tokio::test]
+async fn other_requests_give_an_answer_no_more_time() {
+    let (mut client, unread, mut ended) = beginning_of_a_long_answer(Timeouts {
+        write: Duration::from_secs(1),
+        ..Timeouts::RPC
+    })
+    .await;
+    let began = Instant::now();
+    let mut answered = 0;
+    while began.elapsed() < Duration::from_secs(5) && !ended.is_finished() {
+        if let Ok(mut response) = describe(&mut client, Some("alice-token")).await {
+            assert_eq!(response.status(), 200);
+            answered += usize::from(response.body_mut().data().await.is_some_and(|data| data.is_ok()));
+        }
+        let _ = tokio::time::timeout(Duration::from_millis(200), &mut ended).await;
+    }
+    assert!(answered >= 3, "{answered}");
+    assert!(ended.is_finished(), "the connection outlived the time for its answer");
+    drop(unread);
 }
 
 #[tokio::test]
