@@ -93,6 +93,15 @@ impl Payload {
             Self::Module(_) | Self::Cell(_) => "",
         }
     }
+
+    /// Names the grant profile; `""` is none. Modules and cells cannot name one and stay as they are.
+    pub fn set_grant_profile(&mut self, profile: impl Into<String>) {
+        match self {
+            Self::JavaScript(run) => run.grant_profile = profile.into(),
+            Self::Project(run) => run.grant_profile = profile.into(),
+            Self::Module(_) | Self::Cell(_) => {}
+        }
+    }
 }
 
 /// The four kinds of payload.

@@ -79,3 +79,19 @@
 //!     let _ = session.run_cell(Cell::python("1")).send().await;
 //! }
 //! ```
+//!
+//! A cell with a grant, which it could not use:
+//!
+//! ```
+//! # use plimsoll::Session;
+//! async fn a_program_may(session: Session) {
+//!     let _ = session.run_javascript("1").grant_profile("berths").send().await;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use plimsoll::{Cell, Session};
+//! async fn a_cell_may_not(session: Session) {
+//!     let _ = session.run_cell(Cell::javascript("1")).grant_profile("berths").send().await;
+//! }
+//! ```

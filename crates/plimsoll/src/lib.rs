@@ -35,7 +35,7 @@ pub mod variables;
 
 pub use embed::{
     BuildError, Capacity, CapacityError, Cell, CellRun, FloorMissing, FloorStated, OpenSession, Project, ProjectRun,
-    Run, RunCall, RunKind, Sandbox, Session, SessionCall, SessionSummary, Stated, WasmBuilder,
+    Run, RunCall, RunKind, Sandbox, Session, SessionCall, SessionSummary, Stated, TakesGrant, WasmBuilder,
 };
 pub use plimsoll_core::{
     Artifact, Code, Diagnostics, Evidence, Fault, FaultKind, Isolation, Limit, ProjectOutcome, Reason, Refusal,

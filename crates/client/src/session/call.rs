@@ -173,11 +173,7 @@ impl<R: RunResultKind, S> SessionCall<'_, R, S> {
             .grant_profile
             .take()
             .unwrap_or_else(|| kept.client.default_grant(self.payload.kind()).to_owned());
-        match &mut self.payload {
-            Payload::JavaScript(run) => run.grant_profile = profile,
-            Payload::Project(run) => run.grant_profile = profile,
-            Payload::Module(_) | Payload::Cell(_) => {}
-        }
+        self.payload.set_grant_profile(profile);
         let request = RunRequest {
             minimum_isolation: kept.floor.max(self.floor).map_or("", Tier::as_str).to_owned(),
             trace_id: traced(self.trace_id)?,

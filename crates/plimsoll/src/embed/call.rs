@@ -9,7 +9,7 @@ use plimsoll_core::{Payload, Refusal, RunError, RunRequest, SoftwareRule, Tier};
 use plimsoll_grants::{Profile, SelectedGrant};
 
 use super::Sandbox;
-use super::run::RunKind;
+use super::run::{RunKind, TakesGrant};
 
 /// The floor is still to be stated.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,9 @@ impl<R, F> RunCall<'_, R, F> {
         self.request.software_rule = rule.to_text();
         self
     }
+}
 
+impl<R: TakesGrant, F> RunCall<'_, R, F> {
     /// Lets the code call the grant's routes, through the global the grant names; in a project, that of every Node process.
     /// The credential is minted for this run and never reaches the code. `profile` names the grant in the record, 128 bytes
     /// at most; `subject` is whom a minted token names.
@@ -103,10 +105,8 @@ impl<R, F> RunCall<'_, R, F> {
 
     /// Lets the code use the profile of this name, if [`Sandbox::with_grants`] has one for its caller.
     pub fn grant_profile(mut self, name: impl Into<String>) -> Self {
-        match &mut self.request.payload {
-            Some(Payload::JavaScript(run)) => run.grant_profile = name.into(),
-            Some(Payload::Project(run)) => run.grant_profile = name.into(),
-            Some(Payload::Module(_) | Payload::Cell(_)) | None => {}
+        if let Some(payload) = &mut self.request.payload {
+            payload.set_grant_profile(name);
         }
         self
     }

@@ -34,7 +34,7 @@ use capacity::Slots;
 pub use capacity::{Capacity, CapacityError};
 pub use error::BuildError;
 pub use project::Project;
-pub use run::{ProjectRun, Run, RunKind};
+pub use run::{ProjectRun, Run, RunKind, TakesGrant};
 pub use session::{Cell, CellRun, OpenSession, Session, SessionCall, SessionSummary};
 
 /// A provider that has proven itself, ready to run programs and projects. Cheap to clone; clones share their capacity.

@@ -115,6 +115,17 @@ pub trait RunKind: sealed::Sealed {}
 impl RunKind for Run {}
 impl RunKind for ProjectRun {}
 
+/// The kinds of result of code that can call a grant's API: [`Run`] and [`ProjectRun`]. A cell cannot, because its interpreter
+/// outlives the call and would hand the grant on to the next one.
+#[diagnostic::on_unimplemented(
+    message = "this call cannot use a grant",
+    label = "a cell has none; use `run_javascript` or `run_project`"
+)]
+pub trait TakesGrant: RunKind {}
+
+impl TakesGrant for Run {}
+impl TakesGrant for ProjectRun {}
+
 pub(super) mod sealed {
     use super::{Answer, CallTrace, RunError};
 

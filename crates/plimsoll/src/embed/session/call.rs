@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cell, CellRun, Kept, SWEEP_BOUND, Session, ended};
 use crate::embed::call::whole_milliseconds;
-use crate::embed::run::RunKind;
+use crate::embed::run::{RunKind, TakesGrant};
 use crate::embed::{Project, ProjectRun, Run, stands_in};
 
 /// A call about to run in a session. `R` is what it comes to. Its floor is the session's, or a stronger one of its own.
@@ -88,7 +88,9 @@ impl<'s, R> SessionCall<'s, R> {
         self.software = rule;
         self
     }
+}
 
+impl<R: TakesGrant> SessionCall<'_, R> {
     /// Lets a program or a project call the grant's routes, as [`crate::RunCall::grant`] does. The grant must allow sessions.
     ///
     /// # Errors
@@ -101,11 +103,7 @@ impl<'s, R> SessionCall<'s, R> {
 
     /// Lets a program or a project use the profile of this name, if [`crate::Sandbox::with_grants`] has one for its caller.
     pub fn grant_profile(mut self, name: impl Into<String>) -> Self {
-        match &mut self.payload {
-            Payload::JavaScript(run) => run.grant_profile = name.into(),
-            Payload::Project(run) => run.grant_profile = name.into(),
-            Payload::Module(_) | Payload::Cell(_) => {}
-        }
+        self.payload.set_grant_profile(name);
         self
     }
 }
