@@ -1,8 +1,11 @@
 //! One call in a session of this process: the same corridor as in the daemon, and its settlement.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use plimsoll_broker::BrokerOptions;
@@ -13,11 +16,12 @@ use plimsoll_core::{
 };
 use plimsoll_grants::{CallTrace, Profile, SelectedGrant};
 use plimsoll_record::Answer;
-use plimsoll_sandbox::{DispatchContext, Received, TurnEnded, run_in_turn};
-use tokio::sync::oneshot;
+use plimsoll_sandbox::{DispatchContext, Received, TurnEnded, run_in_turn, sweep};
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 
-use super::{Cell, CellRun, Kept, SWEEP_BOUND, Session, ended};
+use super::{Cell, CellRun, Kept, Session, ended};
 use crate::embed::call::whole_milliseconds;
 use crate::embed::run::{RunKind, TakesGrant};
 use crate::embed::{Project, ProjectRun, Run, stands_in};
@@ -137,8 +141,9 @@ impl<R: RunKind> SessionCall<'_, R> {
         let _cancel_on_drop = cancelled.clone().drop_guard();
         let stopping = cancelled.clone();
         let (tell, mut told) = oneshot::channel();
+        let queued = Queued::behind_earlier_calls(&kept.turn).await;
         // A call is polled to its end even when nobody waits for it any more: only then is it known that nothing of it is left.
-        tokio::spawn(kept.run_to_end(call, cancelled, tell));
+        tokio::spawn(kept.run_to_end(call, queued, cancelled, tell));
         let told = tokio::select! {
             biased;
             told = &mut told => told,
@@ -161,6 +166,27 @@ impl<R> fmt::Debug for SessionCall<'_, R> {
             .field("floor", &self.floor)
             .field("timeout_ms", &self.timeout_ms)
             .finish_non_exhaustive()
+    }
+}
+
+/// A place in the queue for a session's turn.
+struct Queued(Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>);
+
+impl Queued {
+    /// Takes the place. The caller's own task does it, in the order of its calls: tasks of their own would queue in the order in
+    /// which threads come to them. Only the waiting is theirs, so that a caller who is not polled holds up nobody.
+    ///
+    /// Unconstrained, because a task that has used its budget up is told to come again instead of being queued.
+    async fn behind_earlier_calls(turn: &Arc<Mutex<()>>) -> Self {
+        let mut waiting = Box::pin(unconstrained(Arc::clone(turn).lock_owned()));
+        match poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context))).await {
+            Poll::Ready(turn) => Self(Box::pin(std::future::ready(turn))),
+            Poll::Pending => Self(waiting),
+        }
+    }
+
+    async fn turn(self) -> OwnedMutexGuard<()> {
+        self.0.await
     }
 }
 
@@ -190,6 +216,7 @@ impl Kept {
     async fn run_to_end(
         self: Arc<Self>,
         call: Waiting<Option<SelectedGrant>>,
+        queued: Queued,
         cancelled: CancellationToken,
         tell: oneshot::Sender<Answered>,
     ) {
@@ -202,13 +229,17 @@ impl Kept {
                 drop(tell.send(Err(gone.into())));
                 return;
             }
-            turn = Arc::clone(&self.turn).lock_owned() => turn,
+            turn = queued.turn() => turn,
         };
-        if let Some(end) = self.ended() {
-            drop(tell.send(Err(Refusal::session_ended(end).into())));
-            return;
-        }
-        let call = call.take(Turn::new(turn)).admit(self.slot.clone());
+        let slot = match (self.ended(), self.slot()) {
+            (None, Some(slot)) => slot,
+            (end, _) => {
+                let end = end.unwrap_or_else(|| ended(SessionEnd::Closed, "its sandbox is gone"));
+                drop(tell.send(Err(Refusal::session_ended(end).into())));
+                return;
+            }
+        };
+        let call = call.take(Turn::new(turn)).admit(slot);
         let context = DispatchContext {
             deadline: received.instant().max(std::time::Instant::now()) + DISPATCH_DEADLINE,
             cancelled,
@@ -226,10 +257,8 @@ impl Kept {
         match ran {
             Ok(()) if self.cut.is_cancelled() => {}
             Ok(()) => {
-                let swept = tokio::time::timeout(SWEEP_BOUND, self.session.sweep()).await.is_ok();
-                if self.ended().is_none() && !swept {
-                    let detail = "it could not be shown that nothing of a call is left";
-                    self.end(ended(SessionEnd::BoundaryFailed, detail));
+                if let Some(end) = sweep(&self.session).await {
+                    self.end(end);
                 }
             }
             Err(_) => {

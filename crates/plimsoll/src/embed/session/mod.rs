@@ -15,12 +15,11 @@ pub(super) use open::{DEFAULT_DISK_MB, disk_mb};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use plimsoll_core::{Isolation, Permit, SessionEnd, SessionEnded, SessionEvidence, SoftwareRule, Tier};
 use plimsoll_record::{Chain, Fingerprint, RunRecord};
 use plimsoll_sandbox::{ProviderFault, SESSION_BOUND, Session as Sandboxed};
-use tokio::sync::Mutex as Turn;
+use tokio::sync::{Mutex as Turn, MutexGuard as TurnGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,8 +27,9 @@ use super::Sandbox;
 
 /// One sandbox kept for many calls, in this process.
 ///
-/// Calls go one after the other, in the order in which they were sent. Dropping a call's future cancels the call: it takes
-/// its place in the chain as one without an answer, and the session goes on.
+/// Calls go one after the other, in the order in which they were sent; a call is sent when its future is polled for the first
+/// time. Dropping a call's future cancels the call: it takes its place in the chain as one without an answer, and the session
+/// goes on.
 ///
 /// A session that is dropped without [`Session::close`] is removed in the background, as well as that can be done.
 pub struct Session {
@@ -45,8 +45,8 @@ struct Kept {
     fingerprint: Fingerprint,
     floor: Option<Tier>,
     rule: SoftwareRule,
-    /// Held from the open to the removal.
-    slot: Permit,
+    /// Held from the open until the sandbox is seen to be gone.
+    slot: Mutex<Option<Permit>>,
     /// One call at a time; waiters are served in order.
     turn: Arc<Turn<()>>,
     /// Fires when the session has ended, whatever it is doing.
@@ -120,9 +120,9 @@ impl Session {
         self.open = false;
         let kept = Arc::clone(&self.kept);
         let closing = tokio::spawn(async move {
-            let _turn = kept.turn.lock().await;
+            let turn = kept.turn.lock().await;
             let end = kept.end(ended(SessionEnd::Closed, "its holder closed it"));
-            kept.remove().await.map(|()| kept.summary(end.end))
+            kept.remove(&turn).await.map(|()| kept.summary(end.end))
         });
         closing.await.unwrap_or_else(|_| {
             Err(ProviderFault {
@@ -141,9 +141,7 @@ impl Drop for Session {
         self.kept.end(ended(SessionEnd::Closed, "its holder dropped it"));
         // Without a runtime the provider's own destructor has it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let kept = Arc::clone(&self.kept);
-            // Nobody is left to tell.
-            runtime.spawn(async move { drop(kept.remove().await) });
+            runtime.spawn(Arc::clone(&self.kept).remove_unwatched());
         }
     }
 }
@@ -178,20 +176,29 @@ impl Kept {
         end
     }
 
-    /// Ends the session when its lifetime is over or its sandbox is lost, and then removes it.
+    /// Ends the session when its lifetime is over or its sandbox is lost, and removes it whoever ended it.
     async fn watch(self: Arc<Self>, expires: Instant) {
-        let end = tokio::select! {
+        tokio::select! {
             biased;
-            () = self.cut.cancelled() => return,
-            end = self.session.lost() => end,
-            () = tokio::time::sleep_until(expires) => ended(SessionEnd::Expired, "its lifetime is over"),
-        };
-        self.end(end);
-        // What is not gone now is tried again at the close.
-        drop(self.remove().await);
+            () = self.cut.cancelled() => {}
+            end = self.session.lost() => drop(self.end(end)),
+            () = tokio::time::sleep_until(expires) => drop(self.end(ended(SessionEnd::Expired, "its lifetime is over"))),
+        }
+        self.remove_unwatched().await;
     }
 
-    async fn remove(&self) -> Result<(), ProviderFault> {
+    /// Removes the sandbox where nobody waits for it. What is not gone now is tried again at the close.
+    async fn remove_unwatched(self: Arc<Self>) {
+        let turn = self.turn.lock().await;
+        drop(self.remove(&turn).await);
+    }
+
+    /// Removes the sandbox, unless it is gone already, and gives its place back. With the session's turn: a call that was cut
+    /// has been stopped by then, and nobody else is removing it.
+    async fn remove(&self, _turn: &TurnGuard<'_, ()>) -> Result<(), ProviderFault> {
+        if self.slot().is_none() {
+            return Ok(());
+        }
         tokio::time::timeout(SESSION_BOUND, self.session.close())
             .await
             .unwrap_or_else(|_| {
@@ -199,7 +206,14 @@ impl Kept {
                     phase: "close",
                     cause: format!("the sandbox was not gone within {} s", SESSION_BOUND.as_secs()),
                 })
-            })
+            })?;
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    /// Another holder of the session's place; `None` once the sandbox is gone.
+    fn slot(&self) -> Option<Permit> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn summary(&self, end: SessionEnd) -> SessionSummary {
@@ -212,9 +226,6 @@ impl Kept {
         }
     }
 }
-
-/// How long a provider may take to show that nothing of a call is left.
-const SWEEP_BOUND: Duration = Duration::from_secs(25);
 
 fn ended(end: SessionEnd, detail: &str) -> SessionEnded {
     SessionEnded {

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use plimsoll_core::limits::{DISPATCH_DEADLINE, PROTOCOL};
 use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
-use plimsoll_core::{AuthorizedOpen, Code, Fault, OpenRequest, Permit, Reason, Refusal, RunError, SoftwareRule, Tier};
+use plimsoll_core::{
+    AdmittedOpen, AuthorizedOpen, Code, Fault, OpenRequest, Permit, Reason, Refusal, RunError, SoftwareRule, Tier,
+};
 use plimsoll_record::{Chain, Fingerprint};
-use plimsoll_sandbox::{OpenContext, ProviderFault, Received, Sessions};
+use plimsoll_sandbox::{OpenContext, ProviderFault, Received, SESSION_BOUND, Session as Sandboxed, Sessions};
 use tokio::sync::Mutex as Turn;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +22,9 @@ use crate::embed::call::{FloorMissing, FloorStated, Stated};
 
 /// How long a session lives whose holder does not say.
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest life. Nobody waits longer, and a clock can still count it.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// How long the proof of a provider's promises about sessions may take.
 const PROOF: Duration = Duration::from_secs(120);
@@ -113,7 +118,7 @@ impl<F> OpenSession<'_, F> {
         self
     }
 
-    /// How long the session may live, a day where nobody says. A call that is under way when the time is over is cut.
+    /// How long the session may live, a day where nobody says and a year at most. A call that is under way when the time is over is cut.
     pub const fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
         self
@@ -135,7 +140,7 @@ impl<F> OpenSession<'_, F> {
 }
 
 impl<F: Stated> OpenSession<'_, F> {
-    /// Opens the session. Dropping the future gives the open up.
+    /// Opens the session. Dropping the future gives the open up, and what it has opened by then is removed.
     ///
     /// # Errors
     /// A refusal in every case but one: nothing ran, and why. A provider that panics is a fault.
@@ -153,32 +158,56 @@ impl<F: Stated> OpenSession<'_, F> {
             Some(slots) => slots.acquire()?,
             None => Permit::new(()),
         };
-        let expires = Instant::now() + self.lifetime.min(LIFETIME * 365);
-        let open = open.admit(self.lifetime, slot.clone());
+        let lifetime = self.lifetime.min(LONGEST);
         let cancelled = CancellationToken::new();
         let _cancel_on_drop = cancelled.clone().drop_guard();
+        let opening = Opening {
+            sandbox: sandbox.clone(),
+            floor,
+            open: open.admit(lifetime, slot.clone()),
+            slot,
+            expires: Instant::now() + lifetime,
+        };
         let context = OpenContext {
             deadline: Received::now().instant() + DISPATCH_DEADLINE,
             cancelled,
             disk_bytes: if bounded { u64::from(self.disk_mb) << 20 } else { 0 },
         };
-        let session = sessions.open(&open, context).await?;
-        if let Err(refusal) = open.recheck(session.evidence()) {
-            // That it does not fit is what must be told; a sandbox that does not go is looked for at the next start.
-            drop(session.close().await);
+        // In a task of its own it comes to an end although nobody may wait for that, and a panic stays there. A session that
+        // nobody is handed is dropped there, which removes it.
+        tokio::spawn(opening.run(context))
+            .await
+            .unwrap_or_else(|_| Err(Fault::internal("opening the session came to no end").into()))
+    }
+}
+
+/// An open under way.
+struct Opening {
+    sandbox: Sandbox,
+    floor: Option<Tier>,
+    open: AdmittedOpen,
+    slot: Permit,
+    expires: Instant,
+}
+
+impl Opening {
+    async fn run(self, context: OpenContext) -> Result<Session, RunError> {
+        let session = self.open_sandbox(context).await?;
+        if let Err(refusal) = self.open.recheck(session.evidence()) {
+            discard(session).await;
             return Err(refusal.into());
         }
         let Some(fingerprint) = fresh_fingerprint() else {
-            drop(session.close().await);
+            discard(session).await;
             return Err(Fault::internal("the system gives no random bytes for a session's name").into());
         };
         let kept = Arc::new(Kept {
-            sandbox: sandbox.clone(),
+            sandbox: self.sandbox,
             session,
             fingerprint: fingerprint.clone(),
-            floor,
-            rule: open.rule().clone(),
-            slot,
+            floor: self.floor,
+            rule: self.open.rule().clone(),
+            slot: Mutex::new(Some(self.slot)),
             turn: Arc::new(Turn::new(())),
             cut: CancellationToken::new(),
             state: Mutex::new(State {
@@ -187,9 +216,35 @@ impl<F: Stated> OpenSession<'_, F> {
                 ended: None,
             }),
         });
-        tokio::spawn(Arc::clone(&kept).watch(expires));
+        tokio::spawn(Arc::clone(&kept).watch(self.expires));
         Ok(Session { kept, open: true })
     }
+
+    /// As the provider does it, but no longer than the deadline and the caller wait. An open that is dropped leaves nothing.
+    async fn open_sandbox(&self, context: OpenContext) -> Result<Arc<dyn Sandboxed>, RunError> {
+        let Some(sessions) = self.sandbox.provider.sessions() else {
+            return Err(Refusal::unsupported("the provider keeps no sessions").into());
+        };
+        let (deadline, cancelled) = (context.deadline, context.cancelled.clone());
+        tokio::select! {
+            biased;
+            opened = sessions.open(&self.open, context) => opened,
+            () = cancelled.cancelled() => Err(Refusal::caller_gone("the open was given up; nothing was kept").into()),
+            () = tokio::time::sleep_until(deadline.into()) => {
+                let message = format!(
+                    "the provider opened no session within {} s; nothing was kept",
+                    DISPATCH_DEADLINE.as_secs()
+                );
+                Err(Refusal::too_late(message).into())
+            }
+        }
+    }
+}
+
+/// Removes a sandbox that never became a session. That it does not fit is what must be told; one that does not go is looked for
+/// at the next start.
+async fn discard(session: Arc<dyn Sandboxed>) {
+    drop(tokio::time::timeout(SESSION_BOUND, session.close()).await);
 }
 
 impl Sandbox {
