@@ -14,6 +14,7 @@ mod authenticate;
 mod body;
 mod connection;
 mod headers;
+mod ledger;
 mod metrics_site;
 mod serve;
 mod slots;

@@ -1,36 +1,24 @@
 //! Decode slots: how many bodies may be held in memory before anyone's request is judged.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use plimsoll_core::Refusal;
 
+use super::ledger::{Entry, Full, Ledger};
 use crate::metrics::Metrics;
 
 /// Twice the effective maximum of concurrent runs; one caller may hold at most half. Clones share the slots.
 #[derive(Clone, Debug)]
-pub struct DecodeSlots(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    total: usize,
-    per_caller: usize,
-    held: Mutex<Held>,
+pub struct DecodeSlots {
+    ledger: Ledger,
     metrics: Arc<Metrics>,
-}
-
-#[derive(Debug, Default)]
-struct Held {
-    total: usize,
-    by_caller: HashMap<Arc<str>, usize>,
 }
 
 /// One slot; dropping it gives the slot back.
 #[derive(Debug)]
 pub struct DecodeSlot {
-    slots: DecodeSlots,
-    caller: Arc<str>,
+    _entry: Entry,
+    metrics: Arc<Metrics>,
 }
 
 impl DecodeSlots {
@@ -40,12 +28,10 @@ impl DecodeSlots {
             .unwrap_or(usize::MAX)
             .saturating_mul(2)
             .max(1);
-        Self(Arc::new(Shared {
-            total,
-            per_caller: (total / 2).max(1),
-            held: Mutex::default(),
+        Self {
+            ledger: Ledger::new(total, (total / 2).max(1)),
             metrics,
-        }))
+        }
     }
 
     /// Takes a slot for a caller, or none: never waits.
@@ -53,43 +39,29 @@ impl DecodeSlots {
     /// # Errors
     /// Marked `capacity`: the caller's own half first, then all of them.
     pub fn acquire(&self, caller: &Arc<str>) -> Result<DecodeSlot, Refusal> {
-        let shared = &*self.0;
-        let mut held = shared.held.lock();
-        let own = held.by_caller.get(caller).copied().unwrap_or_default();
-        if own >= shared.per_caller {
-            return Err(Refusal::capacity(format!(
-                "{} requests of this caller are being received already; send the next one when one of them is complete",
-                shared.per_caller
-            )));
-        }
-        if held.total >= shared.total {
-            return Err(Refusal::capacity(format!(
-                "{} requests are being received already; try again in a moment",
-                shared.total
-            )));
-        }
-        held.total += 1;
-        held.by_caller.insert(Arc::clone(caller), own + 1);
-        shared.metrics.decode_slot_taken();
+        let entry = self.ledger.take(caller).map_err(|full| {
+            Refusal::capacity(match full {
+                Full::Caller => format!(
+                    "{} requests of this caller are being received already; send the next one when one of them is complete",
+                    self.ledger.per_caller()
+                ),
+                Full::All => format!(
+                    "{} requests are being received already; try again in a moment",
+                    self.ledger.total()
+                ),
+            })
+        })?;
+        self.metrics.decode_slot_taken();
         Ok(DecodeSlot {
-            slots: self.clone(),
-            caller: Arc::clone(caller),
+            _entry: entry,
+            metrics: Arc::clone(&self.metrics),
         })
     }
 }
 
 impl Drop for DecodeSlot {
     fn drop(&mut self) {
-        let shared = &*self.slots.0;
-        let mut held = shared.held.lock();
-        held.total -= 1;
-        if let Some(own) = held.by_caller.get_mut(&self.caller) {
-            *own -= 1;
-            if *own == 0 {
-                held.by_caller.remove(&self.caller);
-            }
-        }
-        shared.metrics.decode_slot_given_back();
+        self.metrics.decode_slot_given_back();
     }
 }
 
@@ -113,8 +85,7 @@ mod tests {
         drop(mine);
         assert!(take(&slots, "d").is_ok());
         drop(others);
-        assert!(slots.0.held.lock().by_caller.is_empty());
-        assert_eq!(slots.0.held.lock().total, 0);
+        assert!(slots.ledger.is_empty());
     }
 
     #[test]
