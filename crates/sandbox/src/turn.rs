@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_advisor::Finding;
 use plimsoll_core::limits::DISPATCH_DEADLINE;
-use plimsoll_core::{Fault, FaultKind, Outcome, RunError};
+use plimsoll_core::{Fault, FaultKind, Outcome, Refusal, RunError};
 use plimsoll_grants::trace::CallTrace;
 use plimsoll_record::{Answer, Chain, RunRecord, Stamp};
 use tokio_util::sync::CancellationToken;
@@ -155,6 +155,19 @@ impl TurnEnded {
             record,
             trace,
             findings,
+        }
+    }
+}
+
+impl TurnSettled {
+    /// A call that was refused under its turn and not handed over: nothing of it ran.
+    pub fn refused(refusal: Refusal, received: Received) -> Self {
+        Self {
+            elapsed: received.elapsed(),
+            answer: Err(refusal.into()),
+            record: None,
+            trace: None,
+            findings: Vec::new(),
         }
     }
 }

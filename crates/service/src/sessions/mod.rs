@@ -115,7 +115,6 @@ enum Removed {
 
 /// A kept sandbox with what it holds of the daemon.
 struct Sandboxed {
-    caller: Arc<str>,
     session: Arc<dyn Session>,
     held: Mutex<Held>,
 }
@@ -310,6 +309,9 @@ impl Keeper {
     async fn suspend(self, mut guard: TurnGuard) {
         let Some(sandbox) = guard.sandbox() else { return };
         let session = guard.session();
+        let Some(facts) = self.0.state.lock().table.facts(&session) else {
+            return;
+        };
         let suspended = tokio::time::timeout(SESSION_BOUND, sandbox.session.suspend()).await;
         if let Some(end) = sandbox.session.ended() {
             return self.end(&session, end);
@@ -319,7 +321,7 @@ impl Keeper {
             Ok(Ok(suspended)) => {
                 let holds_memory = matches!(suspended, Suspended::HoldsMemory);
                 if let Suspended::Holds(bytes) = suspended {
-                    *sandbox.held.lock() = Held::Memory(self.0.limiter.suspended(&sandbox.caller, bytes));
+                    *sandbox.held.lock() = Held::Memory(self.0.limiter.suspended(&facts.caller, bytes));
                 }
                 let idle = guard.with(|table, turn| {
                     table.set_suspended(turn, true, now);

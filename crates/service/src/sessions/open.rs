@@ -184,7 +184,6 @@ impl Keeper {
             session: fingerprint.clone(),
             facts: Arc::new(facts),
             sandbox: Arc::new(Sandboxed {
-                caller: Arc::clone(context.principal.key()),
                 session: Arc::clone(&session),
                 held: Mutex::new(Held::Slot(slot.clone())),
             }),

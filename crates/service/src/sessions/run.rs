@@ -31,7 +31,7 @@ pub(super) enum Turned {
     Ended(SessionEnded),
 }
 
-/// A call that has its turn, its capacity and a sandbox that runs.
+/// A call that has its turn and its capacity. Its sandbox may still be suspended.
 struct Ready {
     session: Fingerprint,
     facts: Arc<Facts>,
@@ -89,13 +89,7 @@ impl Keeper {
             }
         };
         if let Err(refusal) = self.wake(&ready).await {
-            let settled = TurnSettled {
-                elapsed: context.received.elapsed(),
-                answer: Err(refusal.clone().into()),
-                record: None,
-                trace: None,
-                findings: Vec::new(),
-            };
+            let settled = TurnSettled::refused(refusal.clone(), context.received);
             self.tell(&ready.session, &ready.facts, &ready.call, &settled);
             drop(tell.send(Err(RunError::from(refusal).into())));
             return;
