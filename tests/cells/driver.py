@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import selectors
 import shutil
@@ -27,11 +28,21 @@ def node() -> str:
     return found
 
 
+def javascript_kernel() -> str:
+    """The text of the kernel for JavaScript, put together as PID 1's own source says."""
+    source = (GUEST / "src" / "interpreter.rs").read_text(encoding="utf-8")
+    parts = re.search(r"JAVASCRIPT_KERNEL: &str = concat!\((.*?)\n\);", source, re.DOTALL)
+    assert parts
+    text = []
+    for quoted, file in re.findall(r'^    (?:"(.*)"|include_str!\("(.*)"\)),$', parts[1], re.MULTILINE):
+        text.append((GUEST / "src" / file).read_text(encoding="utf-8") if file else quoted.replace("\\n", "\n"))
+    return "".join(text)
+
+
 def command(language: str) -> list[str]:
     """How PID 1 starts the interpreter of a language."""
     if language == "javascript":
-        source = (GUEST / "js" / "cell_kernel.cjs").read_text(encoding="utf-8")
-        return [node(), "-e", source]
+        return [node(), "-e", javascript_kernel()]
     source = (GUEST / "py" / "cell_kernel.py").read_text(encoding="utf-8")
     return [sys.executable, "-I", "-c", source]
 
@@ -120,13 +131,13 @@ class Kernel:
             if number >= 0:
                 os.close(number)
 
-    def cell(self, code: str | bytes, timeout: float = TIMEOUT, *, release: bool = True) -> Answer:
-        """Runs one cell to its end or the interpreter's; `release` lets the interpreter go on between cells."""
+    def cell(self, code: str | bytes, timeout: float = TIMEOUT) -> Answer:
+        """Runs one cell to its end or the interpreter's."""
         try:
             self.ring(timeout)
         except (Gone, BrokenPipeError):
             return self._gone()
-        return self.send(code, timeout, release=release)
+        return self.send(code, timeout)
 
     def ring(self, timeout: float = TIMEOUT) -> None:
         """Rings the bell and throws away what the streams hold when it has been heard."""
@@ -136,7 +147,7 @@ class Kernel:
         for output in self._output.values():
             output.clear()
 
-    def send(self, code: str | bytes, timeout: float = TIMEOUT, *, release: bool = True) -> Answer:
+    def send(self, code: str | bytes, timeout: float = TIMEOUT) -> Answer:
         """Sends the code of the cell that was rung for."""
         nonce = secrets.token_hex(16).encode()
         body = nonce + (code.encode() if isinstance(code, str) else code)
@@ -148,10 +159,7 @@ class Kernel:
         assert kind == b"d"
         assert told[:32] == nonce
         assert len(told) == 33
-        answer = Answer(told[32:].decode(), *self.taken())
-        if release:
-            os.write(self._words, b".")
-        return answer
+        return Answer(told[32:].decode(), *self.taken())
 
     def _gone(self) -> Answer:
         self.process.wait()
@@ -207,3 +215,10 @@ class Kernel:
             self._selector.unregister(number)
         self._output[number] += data
         return bool(data)
+
+
+def converse(kernel: Kernel, cells: list[tuple[str, str]]) -> None:
+    """Runs cells one after the other; none raises or says anything on standard error."""
+    for code, printed in cells:
+        answer = kernel.cell(code)
+        assert (answer.status, answer.out, answer.err) == (RAN, printed, ""), code

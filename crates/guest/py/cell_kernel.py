@@ -3,11 +3,13 @@
 PID 1 starts it as `python3 -I -c <this text>` and talks to it on descriptors 3 and 4; every frame is a kind, the length
 of its body in four bytes, and the body.
 
-    to PID 1    r  ready for a cell                     from PID 1   !  the bell, one byte: a cell is coming
-                b  the bell was heard, nothing of the                c  nonce of 32 characters, code
-                   guest runs until the code is here
-                d  nonce and one character: 0 ran, 1 raised;         .  one byte: everything that the cell wrote has
-                   no signal handler runs until PID 1 answers           been taken; it may ring at once instead
+    to PID 1    r  ready for a cell                              from PID 1   !  the bell, one byte: a cell is coming
+                b  the bell was heard; what the streams held                  c  nonce of 32 characters, code
+                   is not the coming cell's
+                d  nonce and one character: 0 ran, 1 raised; what the cell wrote is in the streams
+
+From `d` to the next code nothing of the guest's runs in this thread: signals that come meanwhile are the next cell's.
+Threads, and programs that cells have started, go on until PID 1 stops them.
 
 Cells share one namespace, that of a module `__main__` which is not this one. The kernel has builtins of its own and
 writes to the descriptors themselves: what a cell overwrites in `builtins` or `sys` harms no more than its own output.
@@ -20,7 +22,6 @@ import sys
 from _ast import Expr, Expression
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals  # type: ignore[import-not-found]
 from posix import _exit, getcwd, getpid, mkdir, read, set_blocking, set_inheritable, write
-from select import POLLIN, poll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def hear(length: int) -> bytes:
     return heard
 
 
-# Signal handlers of cells run in cells and while the kernel waits for one; in between they could tear a frame.
+# Signal handlers run in cells alone; in between they could tear a frame.
 
 
 def hold_signals() -> set[int]:
@@ -103,17 +104,6 @@ def hold_signals() -> set[int]:
         except BaseException:
             continue
         return mask
-
-
-def wait_for_bell(mask: set[int]) -> set[int]:
-    """Waits for a cell; what signal handlers raise meanwhile is dropped. Takes and returns the mask of cells."""
-    bell = poll()
-    bell.register(FROM_PID_1, POLLIN)
-    while True:
-        ready = attempt(pthread_sigmask, SIG_SETMASK, mask) and attempt(bell.poll)
-        mask = hold_signals()
-        if ready and hear(1) == b"!":
-            return mask
 
 
 # --- output ---
@@ -344,10 +334,8 @@ def serve() -> None:
     session = Session()
     session.furnish()
     mask = hold_signals()
-    rung = False
     while True:
-        if not rung:
-            mask = wait_for_bell(mask)
+        hear(1)
         tell(b"b")
         header = hear(5)
         body = hear(int.from_bytes(header[1:], "big"))
@@ -365,7 +353,6 @@ def serve() -> None:
             # A child that a cell forked has come to the end of the program.
             _exit(int(status))
         tell(b"d", body[:NONCE_LENGTH] + status)
-        rung = hear(1) == b"!"
 
 
 for end in (FROM_PID_1, TO_PID_1):

@@ -5,14 +5,18 @@
 //!
 //! ```text
 //!  PID 1 ──  !  (one byte: a cell comes)  ──► kernel
-//!        ◄── b  (begun: nothing of the guest's runs until the code is there; what the streams held is thrown away)
+//!        ◄── b  (begun: what the streams held is thrown away)
 //!        ──  c nonce code  ──►
-//!        ◄── d nonce status  (everything the cell wrote is in its streams, and nothing runs until the next !)
+//!        ◄── d nonce status  (everything the cell wrote is in its streams)
 //! ```
 //!
-//! The kernel shares its process with the guest's code, so it is believed nothing but the end of a cell. Whatever else it
-//! says, and any answer that no kernel of ours gives, costs that code its interpreter and nobody anything else. A frame is a
-//! letter, the length of its body in four bytes with the highest first, and the body.
+//! From the end of a cell to the code of the next the kernel's own thread waits without running anything of the guest's.
+//! Threads that earlier cells have started do run then, until PID 1 stops the process: what they write before the code is
+//! handed over is thrown away, and what they write after it is the cell's.
+//!
+//! The kernel shares its process with the guest's code, so it is believed nothing but that a cell ended, and how. Whatever
+//! else it says, and any answer that no kernel of ours gives, costs that code its interpreter and nobody anything else. A
+//! frame is a letter, the length of its body in four bytes with the highest first, and the body.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -30,7 +34,14 @@ use crate::hub::{Hub, Stop, Watched};
 use crate::sys::Launch;
 use crate::tree::KILL_BUDGET;
 
-const JAVASCRIPT_KERNEL: &str = include_str!("../js/cell_kernel.cjs");
+/// In one function, so that its own are no global variables.
+const JAVASCRIPT_KERNEL: &str = concat!(
+    "'use strict';\n(() => {\n",
+    include_str!("../js/cell_start.cjs"),
+    include_str!("../js/cell_rewriter.cjs"),
+    include_str!("../js/cell_kernel.cjs"),
+    "})();\n",
+);
 const PYTHON_KERNEL: &str = include_str!("../py/cell_kernel.py");
 
 /// How long an interpreter may take to be ready for its first cell.
@@ -176,7 +187,7 @@ impl Interpreter {
         self.signal(Signal::STOP);
     }
 
-    /// Has it wait for a cell's code. From here to the code nothing of the guest runs in it.
+    /// Has it wait for a cell's code. From here to the code nothing of the guest's runs in it but threads of earlier cells.
     pub(crate) fn begin(&mut self, hub: &mut Hub, deadline: Instant) -> Result<Result<(), Untaken>, Stop> {
         self.signal(Signal::CONT);
         let heard = match self.hear(hub, BELL, deadline)? {
