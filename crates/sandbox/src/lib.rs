@@ -5,6 +5,7 @@
 //! settled by the same lines.
 
 mod clock;
+mod disk;
 mod dispatch;
 mod egress;
 mod provider;
@@ -12,6 +13,7 @@ mod session;
 mod turn;
 
 pub use clock::Received;
+pub use disk::{DEFAULT_SESSION_DISK_MB, SESSION_DISK_MB, session_disk_mb};
 pub use dispatch::{Dispatched, Settled, dispatch};
 pub use egress::DispatchContext;
 pub use provider::{AdmittedCall, BoxFuture, Disabled, ProviderFault, RunContext, Sandbox, ensure_ready};

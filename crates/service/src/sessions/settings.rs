@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
 use plimsoll_core::{Evidence, SessionTerms};
-use plimsoll_sandbox::Sandbox;
+use plimsoll_sandbox::{DEFAULT_SESSION_DISK_MB, SESSION_DISK_MB, Sandbox, session_disk_mb};
 
 const COUNT: Kind = Kind::Int {
     min: 0,
@@ -12,9 +12,6 @@ const COUNT: Kind = Kind::Int {
 };
 const SECOND: Duration = Duration::from_secs(1);
 const TWELVE_HOURS: Duration = Duration::from_secs(12 * 3600);
-
-/// 1 TiB in MiB.
-const MAX_DISK_MB: i64 = 1 << 20;
 
 const MAX: Var = Var::new(
     "SANDBOX_MAX_SESSIONS",
@@ -64,17 +61,6 @@ const IDLE: Var = Var::new(
      the latter takes 5 minutes. An open may ask for less.",
 );
 
-const DISK_MB: Var = Var::new(
-    "SANDBOX_SESSION_DISK_MB",
-    Kind::Int {
-        min: 0,
-        max: MAX_DISK_MB,
-    },
-    "1024",
-    "What a session may write, in MiB, measured after each call; 0 sets no bound. Only with a provider that can bound it: \
-     in wasm sessions files count as memory.",
-);
-
 const POOL: Var = Var::new(
     "SANDBOX_SESSION_POOL",
     COUNT,
@@ -84,7 +70,15 @@ const POOL: Var = Var::new(
 );
 
 /// The variables read here.
-pub const VARS: &[Var] = &[MAX, MAX_PER_CALLER, MAX_PER_OWNER, LIFETIME, IDLE, DISK_MB, POOL];
+pub const VARS: &[Var] = &[
+    MAX,
+    MAX_PER_CALLER,
+    MAX_PER_OWNER,
+    LIFETIME,
+    IDLE,
+    SESSION_DISK_MB,
+    POOL,
+];
 
 /// On which terms sessions are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +105,7 @@ impl Settings {
     /// # Errors
     /// The first value that cannot be used, by itself or with the others.
     pub fn read(lookup: &dyn Lookup) -> Result<Self, SettingError> {
-        let disk_mb = DISK_MB.int(lookup)?;
+        let disk_mb = session_disk_mb(lookup)?;
         let (max, pool) = (count(&MAX, lookup)?, count(&POOL, lookup)?);
         if pool > max {
             return Err(match max {
@@ -130,7 +124,7 @@ impl Settings {
             max_per_owner: count(&MAX_PER_OWNER, lookup)?,
             lifetime: LIFETIME.duration(lookup)?.unwrap_or(Duration::from_secs(1800)),
             idle: IDLE.duration(lookup)?.unwrap_or(Duration::from_secs(300)),
-            disk_bytes: disk_mb.map(|mb| u64::try_from(mb).unwrap_or_default() << 20),
+            disk_bytes: disk_mb.map(in_bytes),
         })
     }
 
@@ -157,7 +151,7 @@ impl Settings {
         };
         let mut problems = Vec::new();
         if let Some(bytes) = self.disk_bytes.filter(|bytes| *bytes > 0 && !support.disk_bound) {
-            problems.push(DISK_MB.unusable(
+            problems.push(SESSION_DISK_MB.unusable(
                 bytes >> 20,
                 format!("provider {} cannot bound what a session writes", evidence.provider),
                 "set it to 0 or unset it",
@@ -192,7 +186,8 @@ impl Settings {
     /// The bound on what a session writes, in bytes, as far as the provider can enforce one; 0 = none.
     pub fn disk_bytes(&self, evidence: &Evidence) -> u64 {
         let bounded = evidence.sessions.as_ref().is_some_and(|support| support.disk_bound);
-        if bounded { self.disk_bytes.unwrap_or(1 << 30) } else { 0 }
+        let asked = self.disk_bytes.unwrap_or(in_bytes(DEFAULT_SESSION_DISK_MB));
+        if bounded { asked } else { 0 }
     }
 
     /// What Describe states.
@@ -231,6 +226,10 @@ fn shorter(asked_ms: u32, own: Duration) -> Duration {
 /// Whole milliseconds of a duration of at most twelve hours.
 pub(super) fn millis(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}
+
+fn in_bytes(mb: u32) -> u64 {
+    u64::from(mb) << 20
 }
 
 fn count(var: &Var, lookup: &dyn Lookup) -> Result<u32, SettingError> {
