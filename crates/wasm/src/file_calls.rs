@@ -143,7 +143,7 @@ async fn write(
     let length = stretch(caller, memory, data)?.len();
     let emptied = on(caller, |tree| {
         tree.room(path, length, false, limit)?;
-        tree.write(path, Content::default(), limit)
+        tree.write(path, Arc::new(Vec::with_capacity(length)), limit)
     })?;
     match emptied {
         Ok(old) => old.gone().await,
