@@ -28,19 +28,14 @@ pub fn guest_binary_near(folder: &Path) -> Result<PathBuf, ImagesError> {
     let name = Path::new(GUEST_BINARY).file_name().unwrap_or_default();
     let beside = folder.join(name);
     let built = folder.with_file_name(STATIC_BUILD).join(name);
-    let found = [&beside, &built].into_iter().find(|path| read(path).is_ok());
-    if let Some(path) = found {
-        return Ok(path.clone());
-    }
-    // What is there and cannot be used is told; that nothing is there is told of the one place a user would put it.
-    let place = if built.exists() && !beside.exists() {
-        built
-    } else {
-        beside
+    let Err(unusable) = read(&beside) else {
+        return Ok(beside);
     };
-    match read(&place) {
-        Err(error) => Err(error),
-        Ok(_) => Ok(place),
+    match read(&built) {
+        Ok(_) => Ok(built),
+        // What is there and cannot be used is told; that nothing is there is told of the one place a user would put it.
+        Err(error) if built.exists() && !beside.exists() => Err(error),
+        Err(_) => Err(unusable),
     }
 }
 
