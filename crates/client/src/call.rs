@@ -155,13 +155,7 @@ impl<R: RunResultKind, C> RunCall<'_, R, FloorStated, C> {
         };
         let (request, rule) = Validated::new(request)?.into_request();
         let output = client.run(request, Some(&rule), self.cancel.as_ref()).await?;
-        R::from_output(output).ok_or_else(|| {
-            // The kind was compared with the request's, so this call would have to have been built as another kind.
-            Error::new(
-                ErrorKind::ResultKindMismatch,
-                "the answer holds another kind of result than was asked for",
-            )
-        })
+        typed(output)
     }
 }
 
@@ -319,6 +313,17 @@ result_kinds!(
 
 impl TakesGrant for JavaScriptResult {}
 impl TakesGrant for ProjectResult {}
+
+/// The result as the kind its call was made for.
+pub(crate) fn typed<R: RunResultKind>(output: RunOutput) -> Result<R, Error> {
+    R::from_output(output).ok_or_else(|| {
+        // The kind was compared with the request's, so this call would have to have been built as another kind.
+        Error::new(
+            ErrorKind::ResultKindMismatch,
+            "the answer holds another kind of result than was asked for",
+        )
+    })
+}
 
 /// The trace id of a call: its own, else the one of [`with_trace_id`], else none.
 pub(crate) fn traced(own: Option<String>) -> Result<String, Error> {

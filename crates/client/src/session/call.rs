@@ -13,7 +13,7 @@ use tokio::sync::MutexGuard;
 
 use super::{Kept, Session};
 use crate::answer;
-use crate::call::{ProjectRequest, RunResultKind, TakesGrant, javascript, timeout_ms, traced};
+use crate::call::{ProjectRequest, RunResultKind, TakesGrant, javascript, timeout_ms, traced, typed};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind};
 use crate::results::{CellResult, JavaScriptResult, ProjectResult, RunOutput};
@@ -185,13 +185,7 @@ impl<R: RunResultKind, S> SessionCall<'_, R, S> {
         let turn = kept.take_turn(self.cancel.as_ref()).await?;
         let output = kept.exchange(request, &rule, self.cancel.as_ref()).await;
         drop(turn);
-        R::from_output(output?).ok_or_else(|| {
-            // The kind was compared with the request's, so this call would have to have been built as another kind.
-            Error::new(
-                ErrorKind::ResultKindMismatch,
-                "the answer holds another kind of result than was asked for",
-            )
-        })
+        typed(output?)
     }
 }
 
