@@ -78,7 +78,7 @@ impl Client {
 
 impl OpenSession<'_, FloorStated, Client> {
     /// Validates the request, opens the session, waits, and checks what it states. A cancelled open that was sent returns once
-    /// its session is closed.
+    /// its session is closed; where that is not known, the error's source says why.
     ///
     /// # Errors
     /// As [`OpenSession::send`] of the async client.
@@ -140,9 +140,13 @@ impl Session {
     /// Closes the session and compares the daemon's count and last record with the chain seen here.
     ///
     /// # Errors
-    /// As [`crate::Session::close`].
+    /// As [`crate::Session::close`]; inside an async runtime nothing is sent, and the error has the session.
     pub fn close(mut self) -> Result<Closed, NotClosed> {
-        block_on(self.0.take().close())
+        let session = self.0.take();
+        match runtime() {
+            Ok(runtime) => runtime.drive(session.close()),
+            Err(refused) => Err(session.not_closed(refused)),
+        }
     }
 }
 
@@ -162,12 +166,8 @@ impl Drop for Session {
         if tokio::runtime::Handle::try_current().is_err()
             && let Some(closing) = self.0.closing_now()
         {
-            let closed = block_on(async {
-                closing.await;
-                Ok::<(), Error>(())
-            });
-            // Nobody is left to tell.
-            drop(closed);
+            // Where none can be started, nobody is left to tell.
+            drop(runtime().map(|runtime| runtime.drive(closing)));
         }
     }
 }
@@ -188,18 +188,33 @@ impl<R: RunResultKind> RunCall<'_, R, FloorStated, Client> {
     }
 }
 
-fn block_on<T, E: From<Error>>(call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+/// A runtime of one call, on the calling thread.
+struct OneCall(tokio::runtime::Runtime);
+
+/// # Errors
+/// The caller is inside a runtime already, or none can be started. Nothing was sent.
+fn runtime() -> Result<OneCall, Error> {
     let refused = |message: &str| Error::new(ErrorKind::InvalidOption, message).marked(Refusal::Request);
     if tokio::runtime::Handle::try_current().is_ok() {
-        return Err(E::from(refused(
+        return Err(refused(
             "blocking::Client was called inside an async runtime; use plimsoll_client::Client there",
-        )));
+        ));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| E::from(refused("no runtime can be started for the call").with_source(error)))?;
-    let outcome = runtime.block_on(call);
-    // A name look-up the call gave up on may still sit in the system's resolver; it is not waited for.
-    runtime.shutdown_background();
-    outcome
+    runtime
+        .map(OneCall)
+        .map_err(|error| refused("no runtime can be started for the call").with_source(error))
+}
+
+impl OneCall {
+    fn drive<T>(self, call: impl Future<Output = T>) -> T {
+        let outcome = self.0.block_on(call);
+        // A name look-up the call gave up on may still sit in the system's resolver; it is not waited for.
+        self.0.shutdown_background();
+        outcome
+    }
+}
+
+fn block_on<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    runtime()?.drive(call)
 }

@@ -115,6 +115,22 @@ fn a_session_that_is_dropped_is_closed_there_and_then() {
 }
 
 #[test]
+fn a_close_that_could_not_begin_gives_the_session_back() {
+    let (runtime, server) = keeper();
+    let client = blocking::Client::from(server.client());
+    let session = client.open_session().any_tier().send().unwrap();
+    let failed = runtime.block_on(async { session.close() }).unwrap_err();
+    assert_eq!(
+        (failed.error().kind(), failed.error().not_dispatched()),
+        (ErrorKind::InvalidOption, Some(Refusal::Request))
+    );
+    assert_eq!(keeper::count(&server, "CloseSession"), 0);
+    let session = blocking::Session::from(failed.into_session().unwrap());
+    assert!(session.close().unwrap().is_confirmed());
+    assert_eq!(keeper::count(&server, "CloseSession"), 1);
+}
+
+#[test]
 fn an_open_that_was_cancelled_after_it_was_sent_returns_once_its_session_is_closed() {
     let (runtime, _unused) = daemon();
     let server = runtime.block_on(common::Server::answering({

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use common::{Server, bound, read_request};
 use keeper::{Asked, Keeper, asked, count, error};
 use plimsoll_client::{
-    CancelToken, CellRequest, CellResult, Closed, Error, ErrorKind, Refusal, Session, SessionEnd, Tier,
+    CancelToken, CellRequest, CellResult, Client, Closed, Error, ErrorKind, Refusal, Session, SessionEnd, Tier,
 };
 use plimsoll_wire::json::to_json;
 use plimsoll_wire::pb;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
@@ -45,21 +46,25 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// A daemon whose answers to one procedure wait for `go`.
+/// A daemon whose answers to one procedure wait for `go`, unless whoever asked hangs up first.
 struct Held {
     server: Server,
     go: Arc<Notify>,
     /// Requests by procedure: opens, calls, closes.
     seen: Arc<[AtomicUsize; 3]>,
+    /// Of them, those whose client was there to be answered.
+    answered: Arc<[AtomicUsize; 3]>,
 }
 
 impl Held {
     async fn at(procedure: usize) -> Self {
         let (keeper, go) = (Keeper::new(), Arc::new(Notify::new()));
         let seen: Arc<[AtomicUsize; 3]> = Arc::default();
-        let (held, counted) = (Arc::clone(&go), Arc::clone(&seen));
+        let answered: Arc<[AtomicUsize; 3]> = Arc::default();
+        let (held, counted, told) = (Arc::clone(&go), Arc::clone(&seen), Arc::clone(&answered));
         let server = Server::raw(move |mut stream| {
-            let (keeper, held, counted) = (Arc::clone(&keeper), Arc::clone(&held), Arc::clone(&counted));
+            let (keeper, held) = (Arc::clone(&keeper), Arc::clone(&held));
+            let (counted, told) = (Arc::clone(&counted), Arc::clone(&told));
             async move {
                 let Some(request) = read_request(&mut stream).await else {
                     return;
@@ -71,15 +76,30 @@ impl Held {
                 };
                 counted[which].fetch_add(1, Ordering::SeqCst);
                 if which == procedure {
-                    held.notified().await;
+                    let mut more = [0];
+                    tokio::select! {
+                        () = held.notified() => {}
+                        // Whoever waits for an answer sends nothing more, so this is the end of the connection.
+                        _ = stream.read(&mut more) => return,
+                    }
                 }
                 let answer = keeper.honest(&request);
                 drop(stream.write_all(&answer).await);
                 drop(stream.shutdown().await);
+                told[which].fetch_add(1, Ordering::SeqCst);
             }
         })
         .await;
-        Self { server, go, seen }
+        Self {
+            server,
+            go,
+            seen,
+            answered,
+        }
+    }
+
+    fn answered(&self, procedure: usize) -> usize {
+        self.answered[procedure].load(Ordering::SeqCst)
     }
 
     fn seen(&self, procedure: usize) -> usize {
@@ -156,6 +176,38 @@ async fn a_call_whose_future_is_dropped_stops_the_session_only_if_it_was_sent() 
 #[tokio::test]
 async fn a_call_that_cannot_connect_leaves_the_session_as_it_was() {
     let keeper = Keeper::new();
+    let serve = async |listener: &TcpListener| {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let request = read_request(&mut stream).await.unwrap();
+        stream.write_all(&keeper.honest(&request)).await.unwrap();
+        stream.shutdown().await.unwrap();
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = Client::builder(format!("http://{address}")).build().unwrap();
+    let (session, ()) = tokio::join!(client.open_session().any_tier().send(), serve(&listener));
+    let session = session.unwrap();
+    drop(listener);
+    // Nobody listens there, and nobody else can have the port.
+    let port = TcpSocket::new_v4().unwrap();
+    port.set_reuseaddr(true).unwrap();
+    port.bind(address).unwrap();
+    let refused = cell(&session).await.unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.not_dispatched()),
+        (ErrorKind::Transport, Some(Refusal::Environment))
+    );
+    assert_eq!((session.calls(), session.stopped()), (0, None));
+    let listener = port.listen(8).unwrap();
+    let (ran, ()) = tokio::join!(cell(&session), serve(&listener));
+    ran.unwrap();
+    let (closed, ()) = tokio::join!(session.close(), serve(&listener));
+    assert!(closed.unwrap().is_confirmed());
+}
+
+#[tokio::test]
+async fn a_call_that_was_cancelled_before_it_was_sent_leaves_the_session_as_it_was() {
+    let keeper = Keeper::new();
     let server = Server::answering(move |received| keeper.honest(received)).await;
     let session = open(&server).await;
     let token = CancelToken::new();
@@ -199,6 +251,31 @@ async fn an_open_whose_future_is_dropped_is_closed_once_it_is_open() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_not_believed_is_said_to_be_closed_only_when_that_was_answered() {
+    for (answers, words) in [(true, "; the session was closed"), (false, "was closed is not known")] {
+        let keeper = Keeper::new();
+        let server = Server::answering(move |received| match asked(received) {
+            Asked::Open => {
+                let mut opened = pb::OpenSessionResponse::from(Keeper::opened());
+                opened.isolation = "process".to_owned();
+                bound(received, 200, to_json(&opened))
+            }
+            _ if answers => keeper.honest(received),
+            _ => Vec::new(),
+        })
+        .await;
+        let error = server.client().open_session().floor(Tier::Vm).send().await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.not_dispatched()),
+            (ErrorKind::IsolationEvidenceMismatch, None)
+        );
+        assert!(error.message().ends_with(words), "{error}");
+        assert_eq!(std::error::Error::source(&error).is_none(), answers);
+        assert_eq!(count(&server, "CloseSession"), 1);
+    }
+}
+
+#[tokio::test]
 async fn an_open_that_was_never_sent_opens_nothing() {
     let held = Held::at(9).await;
     let client = held.server.client();
@@ -217,7 +294,7 @@ async fn an_open_that_was_never_sent_opens_nothing() {
     );
     let (listener, _waiting) = common::hanging_port().await;
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let hanging = plimsoll_client::Client::builder(url).build().unwrap();
+    let hanging = Client::builder(url).build().unwrap();
     let token = CancelToken::new();
     let later = token.clone();
     tokio::spawn(async move {
@@ -331,9 +408,10 @@ async fn a_close_whose_future_is_dropped_goes_on() {
         _ = session.close() => panic!("the daemon holds the close"),
         () = until("the close arrives", || held.seen(2) == 1) => {}
     }
-    held.go.notify_one();
+    // Long enough for a connection that is cut to be seen.
     sleep(Duration::from_millis(50)).await;
-    // One close, to its end: it was not cut and not sent twice.
+    held.go.notify_one();
+    until("the close is answered", || held.answered(2) == 1).await;
     assert_eq!(held.seen(2), 1);
 }
 

@@ -90,12 +90,6 @@ impl std::error::Error for NotClosed {
     }
 }
 
-impl From<Error> for NotClosed {
-    fn from(error: Error) -> Self {
-        Self { error, session: None }
-    }
-}
-
 impl From<NotClosed> for Error {
     fn from(failed: NotClosed) -> Self {
         failed.error
@@ -132,6 +126,15 @@ impl Session {
                     error: Error::new(ErrorKind::Transport, "closing the session came to no end"),
                 })
             }
+        }
+    }
+
+    /// A close that could not even begin.
+    #[cfg(feature = "blocking")]
+    pub(crate) const fn not_closed(self, error: Error) -> NotClosed {
+        NotClosed {
+            error,
+            session: Some(self),
         }
     }
 

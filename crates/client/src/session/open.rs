@@ -238,9 +238,12 @@ impl<C> OpenSession<'_, FloorStated, C> {
         };
         match opened {
             Ok(session) if canceled == Canceled::Waits => {
-                // The token won, so nobody is handed the session; that it may not have closed is the daemon's to notice.
-                drop(session.close().await);
-                Err(Error::canceled(true))
+                // The token won, so nobody is handed the session.
+                let canceled = Error::canceled(true);
+                Err(match session.close().await {
+                    Ok(_) => canceled,
+                    Err(unclosed) => canceled.with_source(unclosed),
+                })
             }
             other => other,
         }
@@ -320,47 +323,50 @@ impl Opening {
         });
         match fault {
             None => Ok(Session { kept, open: true }),
-            Some(fault) => {
+            Some((kind, message)) => {
                 // Whatever becomes of the close, the fault is what the caller must hear.
-                drop(kept.send_close().await);
-                Err(fault)
+                let closed = kept.send_close().await;
+                let fault = |end: &str| Error::new(kind, format!("{message}; {end}")).with_status(200);
+                Err(match closed {
+                    Ok(_) => fault("the session was closed"),
+                    Err(error) => fault("whether the session was closed is not known").with_source(error),
+                })
             }
         }
     }
 }
 
-/// The checks of an opened session, in their order.
+/// The checks of an opened session, in their order: what is wrong with it.
 fn disbelief(
     opened: &OpenedSession,
     fingerprint: &Fingerprint,
     floor: Option<Tier>,
     rule: &SoftwareRule,
-) -> Option<Error> {
-    let fault = |kind, message: String| Some(Error::new(kind, message).with_status(200));
+) -> Option<(ErrorKind, String)> {
     if opened.session != fingerprint.as_str() {
-        return fault(
+        return Some((
             ErrorKind::Chain,
-            "the stated fingerprint is not that of the session's id; the session was closed".to_owned(),
-        );
+            "the stated fingerprint is not that of the session's id".to_owned(),
+        ));
     }
     let floor = floor.map_or("", Tier::as_str);
     if !meets(&opened.isolation, floor) {
-        return fault(
+        return Some((
             ErrorKind::IsolationEvidenceMismatch,
             format!(
-                "the floor sent was {floor}, and the session states tier {:?}; the session was closed",
+                "the floor sent was {floor}, and the session states tier {:?}",
                 opened.isolation
             ),
-        );
+        ));
     }
     if !rule.allows(&opened.software_identity) {
-        return fault(
+        return Some((
             ErrorKind::SoftwareEvidenceMismatch,
             format!(
-                "the session states software {:?}, which the rule sent does not list; the session was closed",
+                "the session states software {:?}, which the rule sent does not list",
                 opened.software_identity
             ),
-        );
+        ));
     }
     None
 }
