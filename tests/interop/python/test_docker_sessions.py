@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -172,6 +173,36 @@ def test_what_a_call_left_running_is_gone_at_the_next(session: Session) -> None:
     )
     listed = step(session, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
     assert b"sleep" not in listed.stdout
+
+
+def test_case_8_fifty_floods_leave_no_process(session: Session) -> None:
+    # Field case 8. The shell that counts is one of the two.
+    count = "ls -d /proc/[0-9]* | wc -l"
+    before = step(session, count).stdout
+    for _ in range(50):
+        step(session, "yes >/dev/null & yes >/dev/null 2>&1 & true")
+    assert step(session, count).stdout == before
+
+
+def test_cases_10_and_11_a_thousand_orphans_leave_no_zombie_and_room_to_fork(session: Session) -> None:
+    # Field cases 10 and 11: children whose parents are gone when they end, in several times what may run at once.
+    session.run_cell("kept = 1")
+    orphans = (
+        "import os\nfor _ in range(200):\n    child = os.fork()\n"
+        "    if child == 0:\n        os.fork()\n        os._exit(0)\n    os.waitpid(child, 0)"
+    )
+    zombies = (
+        "import glob\nstats = [open(name).read().rsplit(')', 1)[1].split() "
+        "for name in glob.glob('/proc/[0-9]*/stat')]\n"
+        "sum(1 for stat in stats if stat[0] == 'Z' and stat[1] == '1')"
+    )
+    for _ in range(5):
+        assert session.run_cell(orphans).exit_code == 0
+        assert text(session.run_cell(zombies)) == "0\n"
+    assert text(
+        session.run_cell("import subprocess; subprocess.run(['echo', 'forked'], capture_output=True).stdout, kept")
+    )
+    assert step(session, "echo forked").stdout == b"forked\n"
 
 
 def test_the_time_limit_of_a_call_is_not_the_sessions_end(session: Session) -> None:
@@ -340,22 +371,28 @@ def test_what_a_session_writes_is_bounded(runtime: str) -> None:
 MEMORY_BOMB = "b = bytearray(1 << 30)\nfor i in range(0, len(b), 4096): b[i] = 1"
 
 
-def test_memory_that_runs_out_ends_a_call_or_is_said_to_end_the_session(caller: Client, runtime: str) -> None:
-    session = caller.open_session()
+def test_memory_that_runs_out_ends_a_call_or_is_said_to_end_the_session(keeper: Daemon, runtime: str) -> None:
+    session = ask(keeper, "OpenSession", {})["sessionId"]
+
+    def cell(code: str) -> dict[str, Any]:
+        body = {"sessionId": session, "timeoutMs": 60_000, "cell": {"language": "python", "code": code}}
+        return ask(keeper, "SessionRun", body)["run"]  # type: ignore[no-any-return]
+
     if runtime == "runc":
-        ended = session.run_cell(MEMORY_BOMB, timeout=60)
-        assert ended.exit_code != 0
-        assert ended.interpreter_ended
-        assert text(session.run_cell("1 + 1")) == "2\n"
-        session.close()
+        ended = cell(MEMORY_BOMB)
+        assert ended["cell"]["exitCode"] != 0
+        assert ended["cell"]["interpreterEnded"] is True
+        assert ended["diagnostics"]["limitHit"] == "memory"
+        assert base64.b64decode(cell("1 + 1")["cell"]["stdout"]) == b"2\n"
+        ask(keeper, "CloseSession", {"sessionId": session})
         return
     # The host's killer takes the sandbox, which holds the memory of everything in it.
-    with pytest.raises(PlimsollError) as unanswered:
-        session.run_cell(MEMORY_BOMB, timeout=60)
-    assert unanswered.value.not_dispatched is None
-    with pytest.raises(SessionEndedError) as error:
-        session.run_cell("1")
-    assert error.value.reason == "main_process_ended"
+    with pytest.raises(urllib.error.HTTPError) as unanswered:
+        cell(MEMORY_BOMB)
+    assert b"NotDispatched" not in unanswered.value.read()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        cell("1")
+    assert b"main_process_ended" in refused.value.read()
 
 
 def test_a_thousand_calls_leave_one_process_and_one_file(session: Session) -> None:
