@@ -108,7 +108,7 @@ async fn contained(
     };
     tokio::select! {
         biased;
-        ended = CatchUnwind::new(sandbox.run(call, run)) => {
+        ended = caught(|| sandbox.run(call, run)) => {
             ended.unwrap_or_else(|_| Err(Fault::internal("the provider panicked").into()))
         }
         () = context.cancelled.cancelled() => {
@@ -123,13 +123,9 @@ async fn contained(
 /// Polls a future and turns its panic into a value.
 pub(crate) struct CatchUnwind<F>(Pin<Box<F>>);
 
-impl<F> CatchUnwind<F> {
-    pub(crate) fn new(future: F) -> Self
-    where
-        F: Future,
-    {
-        Self(Box::pin(future))
-    }
+/// Whoever makes a future may panic before there is one, so it is made at the first poll.
+pub(crate) fn caught<F: Future>(make: impl FnOnce() -> F) -> CatchUnwind<impl Future<Output = F::Output>> {
+    CatchUnwind(Box::pin(async move { make().await }))
 }
 
 impl<F: Future> Future for CatchUnwind<F> {

@@ -8,7 +8,7 @@ use plimsoll_core::{Code, Reason, Refusal};
 use plimsoll_grants::mint;
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::CatchUnwind;
+use crate::dispatch::caught;
 use crate::provider::AdmittedCall;
 
 /// What surrounds a call that is about to be dispatched.
@@ -46,16 +46,16 @@ pub(crate) async fn open(
         return Ok(None);
     };
     let grant = selected.profile().grant();
-    let minting = mint::mint(grant, selected.subject(), time_limit());
+    let minting = || mint::mint(grant, selected.subject(), time_limit());
     let deadline = tokio::time::Instant::from_std(context.deadline);
     let credential = tokio::select! {
         biased;
         () = context.cancelled.cancelled() => return Err(gone()),
         () = tokio::time::sleep_until(deadline) => return Err(too_late()),
-        // A minter may be an embedder's own; its panic is its failure, not the daemon's.
-        minted = CatchUnwind::new(minting) => match minted {
+        // Provider and minter may be an embedder's own; their panic is their failure, not the daemon's.
+        minted = caught(minting) => match minted {
             Ok(minted) => minted.map_err(|error| not_issued(&error))?,
-            Err(_) => return Err(not_issued(&"the minter panicked")),
+            Err(_) => return Err(not_issued(&"the provider or the minter panicked")),
         },
     };
     Broker::open(grant.clone(), credential, context.broker.clone())

@@ -11,7 +11,7 @@ use plimsoll_record::{Answer, Chain, RunRecord, Stamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Received;
-use crate::dispatch::{CatchUnwind, answered};
+use crate::dispatch::{answered, caught};
 use crate::egress::{self, DispatchContext};
 use crate::provider::RunContext;
 use crate::session::{Session, SessionCall};
@@ -87,7 +87,7 @@ pub async fn run_in_turn(
     };
     let stop = run.cancelled.clone();
     let deadline = tokio::time::Instant::from_std(context.deadline);
-    let mut running = pin!(CatchUnwind::new(session.run(call, run)));
+    let mut running = pin!(caught(|| session.run(call, run)));
     let finished = tokio::select! {
         biased;
         ended = &mut running => Ok(ended.unwrap_or_else(|_| Err(Fault::internal("the provider panicked").into()))),

@@ -26,6 +26,8 @@ enum Act {
     InvalidAfterStart,
     Fail,
     Panic,
+    /// Before there is a future.
+    PanicAtOnce,
     Hang,
 }
 
@@ -55,6 +57,7 @@ impl Sandbox for Scripted {
     fn run<'a>(&'a self, _: &'a AdmittedCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let act = self.act;
+        assert!(!matches!(act, Act::PanicAtOnce), "provider bug");
         Box::pin(async move {
             match act {
                 Act::Answer(exit_code) => Ok(outcome(exit_code)),
@@ -63,7 +66,7 @@ impl Sandbox for Scripted {
                     Err(Fault::new(FaultKind::InvalidRequest, "the worker refused the plan").into())
                 }
                 Act::Fail => Err(Fault::internal("/var/lib/secret/path is gone").into()),
-                Act::Panic => panic!("provider bug"),
+                Act::Panic | Act::PanicAtOnce => panic!("provider bug"),
                 Act::Hang => std::future::pending().await,
             }
         })
@@ -396,6 +399,7 @@ async fn faults_after_dispatch_are_never_marked_and_a_panic_is_contained() {
         (Act::InvalidAfterStart, Code::InvalidArgument, 0),
         (Act::Fail, Code::Internal, 1),
         (Act::Panic, Code::Internal, 1),
+        (Act::PanicAtOnce, Code::Internal, 1),
     ] {
         let house = House::new(act);
         let error = house.run(snippet()).await.unwrap_err();

@@ -64,7 +64,7 @@ async fn three_calls_chain_and_closing_gives_their_count_twice() {
 
 #[tokio::test]
 async fn a_call_that_breaks_or_panics_is_in_the_chain_without_an_answer() {
-    for broken in ["break", "panic"] {
+    for broken in ["break", "panic", "panic at once"] {
         let house = House::new(&[]);
         let id = house.open("alice").await.unwrap().session_id;
         let mut chain = Chain::new(Fingerprint::of(id.reveal()));

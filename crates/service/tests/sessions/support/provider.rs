@@ -39,6 +39,7 @@ pub(crate) struct Script {
     pub(crate) resume_waits: AtomicBool,
     pub(crate) resume_fails: AtomicBool,
     pub(crate) suspend_fails: AtomicBool,
+    pub(crate) suspend_panics: AtomicBool,
     pub(crate) sweep_hangs: AtomicBool,
     pub(crate) sweep_panics: AtomicBool,
     /// Fires when the sandboxes end by themselves.
@@ -150,6 +151,8 @@ impl Session for ScriptedSession {
     }
 
     fn run<'a>(&'a self, call: &'a SessionCall, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
+        let at_once = matches!(call.call().payload(), Payload::Cell(cell) if cell.code == "panic at once");
+        assert!(!at_once, "provider bug");
         Box::pin(async move {
             call.recheck(&self.evidence)?;
             *self.script.limit.lock().unwrap() = self.time_limit(call);
@@ -207,6 +210,7 @@ impl Session for ScriptedSession {
         self.script.suspends.fetch_add(1, SeqCst);
         let holds = self.script.holds_memory.load(SeqCst);
         Box::pin(async move {
+            assert!(!self.script.suspend_panics.load(SeqCst), "provider bug");
             if self.script.suspend_waits.load(SeqCst) {
                 self.script.suspending.notified().await;
             }
