@@ -312,13 +312,15 @@ impl Keeper {
         let Some(facts) = self.0.state.lock().table.facts(&session) else {
             return;
         };
-        let suspended = tokio::time::timeout(SESSION_BOUND, sandbox.session.suspend()).await;
+        let resting = Arc::clone(&sandbox.session);
+        let resting = tokio::spawn(async move { resting.suspend().await });
+        let suspended = tokio::time::timeout(SESSION_BOUND, resting).await;
         if let Some(end) = sandbox.session.ended() {
             return self.end(&session, end);
         }
         let now = self.now();
         let problem = match suspended {
-            Ok(Ok(suspended)) => {
+            Ok(Ok(Ok(suspended))) => {
                 let holds_memory = matches!(suspended, Suspended::HoldsMemory);
                 if let Suspended::Holds(bytes) = suspended {
                     *sandbox.held.lock() = Held::Memory(self.0.limiter.suspended(&facts.caller, bytes));
@@ -337,8 +339,9 @@ impl Keeper {
                     .send();
                 return;
             }
-            Ok(Err(fault)) => fault.to_string(),
-            Err(_) => {
+            Ok(Ok(Err(fault))) => fault.to_string(),
+            // It panicked, or is late.
+            Ok(Err(_)) | Err(_) => {
                 let detail = "it could not be shown to be suspended";
                 return self.end(&session, ended(SessionEnd::BoundaryFailed, detail));
             }

@@ -110,6 +110,23 @@ async fn a_session_that_cannot_be_suspended_goes_on_and_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_of_which_nobody_knows_whether_it_is_suspended_ends() {
+    for panics in [false, true] {
+        let house = House::new(&[("SANDBOX_SESSION_IDLE", "10s")]);
+        house.script.suspend_panics.store(panics, SeqCst);
+        house.script.suspend_waits.store(!panics, SeqCst);
+        let id = house.open("alice").await.unwrap().session_id;
+        house.cell("alice", &id, "1").await.unwrap();
+        tokio::time::sleep(Duration::from_secs(if panics { 11 } else { 101 })).await;
+        assert_eq!(
+            refused(house.cell("alice", &id, "2").await),
+            ended_by(SessionEnd::BoundaryFailed)
+        );
+        house.nothing_is_left().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_removal_that_takes_its_time_is_never_undone_nor_begun_twice() {
     let house = House::new(&[("SANDBOX_SESSION_IDLE", "10s")]);
     let id = house.open("alice").await.unwrap().session_id;
