@@ -46,19 +46,12 @@ pub(crate) fn about(answer: &Answer, result: &JavaScriptResult, lowered: Option<
         let _infallible = write!(line, " ({meaning})");
     }
     line.push_str(&lowering(lowered));
-    line.push_str(&cut(
-        "stdout",
-        result.stdout_truncated,
-        &result.stdout,
-        diagnostics.stdout_bytes,
+    line.push_str(&cuts(
+        (&result.stdout, result.stdout_truncated),
+        (&result.stderr, result.stderr_truncated),
+        &diagnostics,
     ));
-    line.push_str(&cut(
-        "stderr",
-        result.stderr_truncated,
-        &result.stderr,
-        diagnostics.stderr_bytes,
-    ));
-    line.push_str(&ending(answer, &diagnostics));
+    line.push_str(&ending(answer.record.as_ref(), &diagnostics));
     line
 }
 
@@ -94,22 +87,12 @@ pub(crate) fn about_cell(about: &AboutCell<'_>) -> String {
         (false, true) => ", the interpreter is gone with its variables",
         (true, true) => ", fresh interpreter, which is gone again",
     });
-    line.push_str(&cut(
-        "stdout",
-        result.stdout_truncated,
-        &result.stdout,
-        diagnostics.stdout_bytes,
+    line.push_str(&cuts(
+        (&result.stdout, result.stdout_truncated),
+        (&result.stderr, result.stderr_truncated),
+        diagnostics,
     ));
-    line.push_str(&cut(
-        "stderr",
-        result.stderr_truncated,
-        &result.stderr,
-        diagnostics.stderr_bytes,
-    ));
-    if let Some(limit) = diagnostics.limit_hit {
-        let _infallible = write!(line, ", limit hit: {}", limit.as_str());
-    }
-    let _infallible = write!(line, ", record {}", visible(&record.record_sha256));
+    line.push_str(&ending(Some(record), diagnostics));
     line
 }
 
@@ -122,21 +105,12 @@ pub(crate) fn about_steps(result: &ProjectResult, asked: usize) -> Vec<String> {
             line.push_str(" (the timeout ended it)");
         }
         let _infallible = write!(line, ", {}", duration(step.duration_ms));
-        line.push_str(&cut(
-            "stdout",
-            step.stdout_truncated,
-            &step.stdout,
-            diagnostics.stdout_bytes,
+        line.push_str(&cuts(
+            (&step.stdout, step.stdout_truncated),
+            (&step.stderr, step.stderr_truncated),
+            diagnostics,
         ));
-        line.push_str(&cut(
-            "stderr",
-            step.stderr_truncated,
-            &step.stderr,
-            diagnostics.stderr_bytes,
-        ));
-        if let Some(limit) = diagnostics.limit_hit {
-            let _infallible = write!(line, ", limit hit: {}", limit.as_str());
-        }
+        line.push_str(&ending(None, diagnostics));
         let _infallible = write!(line, ": {}", shortened(&step.command));
         line
     };
@@ -203,7 +177,7 @@ pub(crate) fn about_project(
             line.push_str(", cut at the most that artifacts may have together");
         }
     }
-    line.push_str(&ending(answer, &answer.diagnostics.unwrap_or_default()));
+    line.push_str(&ending(answer.record.as_ref(), &answer.diagnostics.unwrap_or_default()));
     line
 }
 
@@ -224,6 +198,12 @@ fn lowering(lowered: Option<Lowered>) -> String {
     }
 }
 
+/// What was cut off both streams: what is kept of each, and whether that is less than was written.
+fn cuts(stdout: (&[u8], bool), stderr: (&[u8], bool), diagnostics: &Diagnostics) -> String {
+    cut("stdout", stdout.1, stdout.0, diagnostics.stdout_bytes)
+        + &cut("stderr", stderr.1, stderr.0, diagnostics.stderr_bytes)
+}
+
 /// What was cut off a stream.
 fn cut(stream: &str, cut: bool, kept: &[u8], written: u64) -> String {
     match (cut, written) {
@@ -234,13 +214,13 @@ fn cut(stream: &str, cut: bool, kept: &[u8], written: u64) -> String {
 }
 
 /// Which limit was hit, and the digest of the record.
-fn ending(answer: &Answer, diagnostics: &Diagnostics) -> String {
+fn ending(record: Option<&RunRecord>, diagnostics: &Diagnostics) -> String {
     let mut text = String::new();
     if let Some(limit) = diagnostics.limit_hit {
         let _infallible = write!(text, ", limit hit: {}", limit.as_str());
     }
-    if let Some(record) = &answer.record {
-        let _infallible = write!(text, ", record {}", record.record_sha256);
+    if let Some(record) = record {
+        let _infallible = write!(text, ", record {}", visible(&record.record_sha256));
     }
     text
 }
