@@ -123,9 +123,14 @@ fn check_provider(chosen: &dyn Lookup) -> Result<(), Failure> {
 
 /// Where this user's programs keep what they can make again: `$XDG_CACHE_HOME`, else `~/.cache`, if the environment says.
 pub(crate) fn cache(lookup: &dyn Lookup) -> Option<PathBuf> {
+    users_folder(lookup, "XDG_CACHE_HOME", ".cache")
+}
+
+/// Our folder among this user's: below the one `variable` names, else below `usual` in the home folder.
+pub(crate) fn users_folder(lookup: &dyn Lookup, variable: &str, usual: &str) -> Option<PathBuf> {
     let folder = |name| lookup.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let caches = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
-    Some(caches.join("plimsoll"))
+    let parent = folder(variable).or_else(|| folder("HOME").map(|home| home.join(usual)))?;
+    Some(parent.join("plimsoll"))
 }
 
 #[cfg(test)]

@@ -3,35 +3,20 @@
 //! A guess for convenience, never a judgement: what it takes for whole and is not, the interpreter refuses, and two empty lines
 //! end a cell in any case.
 
-/// The languages whose ends it can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Syntax {
-    JavaScript,
-    Python,
-}
+use crate::args::Language;
 
-impl Syntax {
-    pub(super) fn of(language: &str) -> Self {
-        if language == "python" {
-            Self::Python
-        } else {
-            Self::JavaScript
-        }
+/// Whether Enter runs this.
+pub(super) fn is_whole(language: Language, typed: &str) -> bool {
+    if typed.ends_with("\n\n") {
+        return true;
     }
-
-    /// Whether Enter runs this.
-    pub(super) fn is_whole(self, typed: &str) -> bool {
-        if typed.ends_with("\n\n") {
-            return true;
-        }
-        let scanned = Scan::of(self, typed);
-        if scanned.open {
-            return false;
-        }
-        match self {
-            Self::JavaScript => true,
-            Self::Python => !in_block(typed, &scanned),
-        }
+    let scanned = Scan::of(language, typed);
+    if scanned.open {
+        return false;
+    }
+    match language {
+        Language::JavaScript => true,
+        Language::Python => !in_block(typed, &scanned),
     }
 }
 
@@ -56,16 +41,16 @@ struct Scan {
 }
 
 impl Scan {
-    fn of(syntax: Syntax, typed: &str) -> Self {
+    fn of(language: Language, typed: &str) -> Self {
         let mut walk = Walk {
-            syntax,
+            language,
             rest: typed,
             depth: Vec::new(),
             last: None,
         };
         let open = walk.skip_to_end();
         Self {
-            open: open || walk.depth.iter().any(|bracket| *bracket != TEMPLATE) || !walk.depth.is_empty(),
+            open: open || !walk.depth.is_empty(),
             last: walk.last,
         }
     }
@@ -75,7 +60,7 @@ impl Scan {
 const TEMPLATE: char = '`';
 
 struct Walk<'t> {
-    syntax: Syntax,
+    language: Language,
     rest: &'t str,
     depth: Vec<char>,
     last: Option<char>,
@@ -85,21 +70,21 @@ impl Walk<'_> {
     /// Walks on to the end; whether it ends within a text or a comment that may go on in the next line.
     fn skip_to_end(&mut self) -> bool {
         while let Some(c) = self.rest.chars().next() {
-            let goes_on = match (self.syntax, c) {
-                (Syntax::JavaScript, '/') if self.rest.starts_with("//") => self.skip_line(),
-                (Syntax::JavaScript, '/') if self.rest.starts_with("/*") => self.skip_past(2, "*/"),
-                (Syntax::JavaScript, '/') if self.begins_pattern() => self.skip_text('/'),
-                (Syntax::JavaScript, '`') => self.skip_template(1),
-                (Syntax::Python, '#') => self.skip_line(),
-                (Syntax::Python, '"') if self.rest.starts_with("\"\"\"") => self.skip_past(3, "\"\"\""),
-                (Syntax::Python, '\'') if self.rest.starts_with("'''") => self.skip_past(3, "'''"),
-                (Syntax::Python, '\\') if matches!(self.rest, "\\" | "\\\n") => return true,
+            let goes_on = match (self.language, c) {
+                (Language::JavaScript, '/') if self.rest.starts_with("//") => self.skip_line(),
+                (Language::JavaScript, '/') if self.rest.starts_with("/*") => self.skip_past(2, "*/"),
+                (Language::JavaScript, '/') if self.begins_pattern() => self.skip_text('/'),
+                (Language::JavaScript, '`') => self.skip_template(1),
+                (Language::Python, '#') => self.skip_line(),
+                (Language::Python, '"') if self.rest.starts_with("\"\"\"") => self.skip_past(3, "\"\"\""),
+                (Language::Python, '\'') if self.rest.starts_with("'''") => self.skip_past(3, "'''"),
+                (Language::Python, '\\') if matches!(self.rest, "\\" | "\\\n") => return true,
                 (_, '"' | '\'') => self.skip_text(c),
                 (_, '(' | '[' | '{') => {
                     self.depth.push(c);
                     self.take(c)
                 }
-                (Syntax::JavaScript, '}') if self.depth.last() == Some(&TEMPLATE) => {
+                (Language::JavaScript, '}') if self.depth.last() == Some(&TEMPLATE) => {
                     self.depth.pop();
                     self.skip_template(1)
                 }
@@ -219,7 +204,7 @@ mod tests {
             "}",
             "{\n\n",
         ] {
-            assert!(Syntax::JavaScript.is_whole(whole), "{whole}");
+            assert!(is_whole(Language::JavaScript, whole), "{whole}");
         }
         for part in [
             "function f() {",
@@ -231,7 +216,7 @@ mod tests {
             "if (a) { '}'",
             "{\n",
         ] {
-            assert!(!Syntax::JavaScript.is_whole(part), "{part}");
+            assert!(!is_whole(Language::JavaScript, part), "{part}");
         }
     }
 
@@ -250,7 +235,7 @@ mod tests {
             "x = 'never closed",
             "for x in y:\n\n",
         ] {
-            assert!(Syntax::Python.is_whole(whole), "{whole}");
+            assert!(is_whole(Language::Python, whole), "{whole}");
         }
         for part in [
             "if x:",
@@ -263,7 +248,7 @@ mod tests {
             "x = 1 + \\",
             "class A:\n    def f(self):",
         ] {
-            assert!(!Syntax::Python.is_whole(part), "{part}");
+            assert!(!is_whole(Language::Python, part), "{part}");
         }
     }
 }

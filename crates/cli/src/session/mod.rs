@@ -206,7 +206,7 @@ impl<'a> Talk<'a> {
     }
 
     fn prompt(&mut self) -> Result<u8, Failure> {
-        let mut prompt = Prompt::new(self.language.as_str(), self.lookup)?;
+        let mut prompt = Prompt::new(self.language, self.lookup)?;
         self.note(
             "plimsoll: Enter runs a whole cell, Alt-Enter begins a new line, Ctrl-C gives up or interrupts, Ctrl-D ends",
         );

@@ -11,8 +11,10 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Behavior, Cmd, Config, Editor, Helper, KeyCode, KeyEvent, Modifiers};
 
-use super::complete::Syntax;
+use super::complete::is_whole;
+use crate::args::Language;
 use crate::failure::Failure;
+use crate::local::users_folder;
 
 /// Cells that are remembered from one session to the next.
 const REMEMBERED: usize = 1_000;
@@ -38,7 +40,7 @@ impl Prompt {
     ///
     /// # Errors
     /// The terminal cannot be used.
-    pub(super) fn new(language: &str, lookup: &dyn Lookup) -> Result<Self, Failure> {
+    pub(super) fn new(language: Language, lookup: &dyn Lookup) -> Result<Self, Failure> {
         let cannot = |error: ReadlineError| Failure::not_ready(&format!("the terminal cannot be used: {error}"));
         let config = Config::builder()
             .behavior(Behavior::PreferTerm)
@@ -47,7 +49,7 @@ impl Prompt {
             .map_err(cannot)?
             .build();
         let mut editor = Editor::with_config(config).map_err(cannot)?;
-        editor.set_helper(Some(Cells(Syntax::of(language))));
+        editor.set_helper(Some(Cells(language)));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let history = history(lookup);
         if let Some(file) = &history {
@@ -86,19 +88,17 @@ impl Prompt {
 /// Where this user's cells are remembered: `$XDG_STATE_HOME`, else `~/.local/state`, if the environment says. The editor makes
 /// the file so that nobody else can read it.
 fn history(lookup: &dyn Lookup) -> Option<PathBuf> {
-    let folder = |name| lookup.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")))?;
-    let folder = state.join("plimsoll");
+    let folder = users_folder(lookup, "XDG_STATE_HOME", ".local/state")?;
     fs_err::create_dir_all(&folder).ok()?;
     Some(folder.join("session-history"))
 }
 
 /// What the editor asks about cells.
-struct Cells(Syntax);
+struct Cells(Language);
 
 impl Validator for Cells {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(if self.0.is_whole(context.input()) {
+        Ok(if is_whole(self.0, context.input()) {
             ValidationResult::Valid(None)
         } else {
             ValidationResult::Incomplete
