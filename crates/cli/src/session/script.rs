@@ -12,6 +12,9 @@ const SPLIT: &str = "---";
 /// The longest input that is read before the first cell runs, in bytes: 64 cells of the greatest length.
 const MAX_INPUT_BYTES: u64 = 64 * MAX_CODE_BYTES as u64;
 
+/// The longest line: a whole cell and the line's end, which may be two bytes.
+const MAX_LINE_BYTES: u64 = MAX_CODE_BYTES as u64 + 2;
+
 /// The cells of an input, in order.
 pub(super) enum Script<R> {
     /// The whole input was read: cells that wait.
@@ -47,6 +50,9 @@ impl<R: BufRead> Script<R> {
             text.lines().map(str::to_owned).collect()
         };
         let cells: Vec<String> = cells.into_iter().filter(|cell| !is_blank(cell)).collect();
+        if cells.iter().any(|cell| cell.len() > MAX_CODE_BYTES) {
+            return Err(too_long());
+        }
         Ok(Self::Read(cells.into_iter()))
     }
 
@@ -61,30 +67,51 @@ impl<R: BufRead> Script<R> {
         };
         let mut block = String::new();
         loop {
-            match line(input)? {
-                None => return Ok((!is_blank(&block)).then_some(block)),
-                Some(text) if !is_split(&text) => block.push_str(&text),
-                Some(_) if is_blank(&block) => block.clear(),
-                Some(_) => return Ok(Some(block)),
+            let text = match line(input)? {
+                Some(text) if !is_split(&text) => text,
+                Some(_) if is_blank(&block) => {
+                    block.clear();
+                    continue;
+                }
+                _ => break,
+            };
+            block.push_str(&text);
+            if block.len() > MAX_CODE_BYTES {
+                return Err(too_long());
             }
         }
+        Ok((!is_blank(&block)).then_some(block))
     }
 }
 
-/// A line with its end; never more of it than a cell may have, and a byte to see that it is more.
+/// A line with its end; never more of it than shows that no cell could have it.
 fn line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
-    let mut text = String::new();
-    let read = input.take(MAX_INPUT_BYTES).read_line(&mut text);
-    let bytes = read.map_err(|error| unreadable(&error))?;
-    Ok((bytes > 0).then_some(text))
+    let mut bytes = Vec::new();
+    let read = input.take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
+    read.map_err(|error| unreadable(&error))?;
+    let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    if text.strip_suffix(b"\r").unwrap_or(text).len() > MAX_CODE_BYTES {
+        return Err(too_long());
+    }
+    let text = String::from_utf8(bytes).map_err(|_| not_text())?;
+    Ok((!text.is_empty()).then_some(text))
+}
+
+fn too_long() -> Failure {
+    Failure::no_program(format!(
+        "a cell of standard input is over {MAX_CODE_BYTES} bytes, the most a cell may have"
+    ))
 }
 
 fn unreadable(error: &io::Error) -> Failure {
-    Failure::no_program(if error.kind() == io::ErrorKind::InvalidData {
-        "standard input is not UTF-8 text; save it as UTF-8".to_owned()
-    } else {
-        format!("cannot read standard input: {error}")
-    })
+    if error.kind() == io::ErrorKind::InvalidData {
+        return not_text();
+    }
+    Failure::no_program(format!("cannot read standard input: {error}"))
+}
+
+fn not_text() -> Failure {
+    Failure::no_program("standard input is not UTF-8 text; save it as UTF-8")
 }
 
 fn is_split(line: &str) -> bool {
@@ -137,6 +164,31 @@ mod tests {
         let endless = io::Cursor::new("---\nfirst\n---\n").chain(io::repeat(b'x'));
         let mut script = Script::new(io::BufReader::new(endless)).unwrap();
         assert_eq!(script.next().unwrap().as_deref(), Some("first\n"));
+    }
+
+    #[test]
+    fn no_cell_is_longer_than_a_cell_may_be() {
+        let most = "x".repeat(MAX_CODE_BYTES);
+        assert_eq!(cells(&format!("1\n{most}\r\n2")), ["1", &most, "2"]);
+        let block = format!("{}\n", &most[1..]);
+        assert_eq!(cells(&format!("---\n{block}---\n2")), [block.as_str(), "2"]);
+        for (input, before) in [
+            (format!("1\n{most}x\n"), None),
+            (format!("{most}\u{e9}\n"), None),
+            (format!("1\n---\n{most}\n---\n"), None),
+            (format!("---\n1\n---\n{most}x\n---\n"), Some("1\n")),
+            (
+                format!("---\n1\n---\n1\n{}", "x\n".repeat(MAX_CODE_BYTES / 2)),
+                Some("1\n"),
+            ),
+        ] {
+            let refused = Script::new(input.as_bytes()).and_then(|mut script| {
+                assert_eq!(script.next()?.as_deref(), before);
+                script.next()
+            });
+            let told = refused.unwrap_err().line();
+            assert!(told.contains("262144 bytes"), "{told}");
+        }
     }
 
     #[test]
