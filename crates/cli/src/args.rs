@@ -60,13 +60,14 @@ Otherwise:
   is read first, unless its first line is ---: then each block runs as soon as the --- after it has come.
 
 Exit status:
-  0                  the end of input, also after cells that failed
+  0                  the end of input, and every cell has a checked answer, also where it failed
   a cell's own       with --fail-fast, the first cell that failed: 1 it raised an error, 124 its timeout ended it
-  125                nothing ran: no session could be opened, the session is over and cells are left, or with --fail-fast a
-                     cell was refused
-  123                with --fail-fast a cell that may have run has no checked answer; a script was interrupted; or the
-                     daemon's count of calls is not the one seen here
+  125                nothing ran: no session could be opened, or no cell was taken
+  123                something ran or may have, and then a cell was refused or has no checked answer, cells are left, the
+                     session could not be closed, or the daemon's count of calls is not the one seen here
+  1                  every cell has a checked answer, and its output could not be written here
   2                  the command line is wrong
+  At a terminal a cell that was refused or has no answer is told, and changes nothing here without --fail-fast.
 
 Examples:
   plimsoll session

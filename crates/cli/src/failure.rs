@@ -82,11 +82,6 @@ impl Failure {
         self.in_words(words)
     }
 
-    /// Whether its message is about this field of a request.
-    pub(crate) fn speaks_of(&self, field: &str) -> bool {
-        self.answer.message().starts_with(field)
-    }
-
     /// What the process ends with.
     pub(crate) const fn exit_code(&self) -> u8 {
         match self.class {

@@ -19,7 +19,7 @@ use crate::streams::Written;
 use crate::{advice, artifacts, grants, hint, local, remote, runtime, streams};
 
 /// Exit code of a run that succeeded and of which something could not be written here.
-const UNWRITTEN: u8 = 1;
+pub(crate) const UNWRITTEN: u8 = 1;
 
 /// Runs the program and reports it; the exit code of the process.
 pub(crate) fn run(args: &RunArgs, lookup: &dyn Lookup) -> u8 {

@@ -6,6 +6,7 @@ mod complete;
 mod place;
 mod prompt;
 mod script;
+mod tally;
 
 use std::io::{self, BufReader, IsTerminal as _};
 use std::time::Duration;
@@ -14,15 +15,15 @@ use plimsoll_core::vars::Lookup;
 use tokio::runtime::Runtime;
 
 use crate::args::{Language, SessionArgs};
-use crate::failure::{Failure, MAY_HAVE_RUN};
+use crate::failure::Failure;
 use crate::line::{self, AboutCell};
 use crate::progress::{Progress, Signals};
-use crate::run::eight_bits;
-use crate::streams;
 use crate::words::visible;
-use place::{Answered, Conversation, Place, Unanswered};
+use crate::{local, streams};
+use place::{Answered, Conversation, Place, Unanswered, Unclosed};
 use prompt::{Prompt, Typed};
 use script::Script;
+use tally::Tally;
 
 /// Runs the session; the exit code of the process.
 pub(crate) fn session(args: &SessionArgs, lookup: &dyn Lookup) -> u8 {
@@ -66,14 +67,14 @@ fn converse(runtime: &Runtime, args: &SessionArgs, lookup: &dyn Lookup) -> Resul
         Some(script) => talk.read_all(script),
         None => talk.prompt(),
     };
-    talk.finish(said)
+    Ok(talk.finish(said))
 }
 
 /// What becomes of the next cell.
 enum Then {
     Goes,
-    /// The command is over, with this exit code.
-    Ends(u8),
+    /// There is none: the command is over.
+    Ends,
 }
 
 /// A conversation under way.
@@ -85,6 +86,7 @@ struct Talk<'a> {
     progress: Progress,
     place: Place,
     session: Option<Conversation>,
+    tally: Tally,
     language: Language,
     interactive: bool,
     dim: bool,
@@ -97,6 +99,12 @@ impl<'a> Talk<'a> {
         interactive: bool,
         lookup: &'a dyn Lookup,
     ) -> Result<Self, Failure> {
+        if !args.quiet && args.target.daemon.is_none() {
+            let warnings = local::warnings(args.target.provider.as_deref(), lookup);
+            warnings
+                .into_iter()
+                .for_each(|warning| streams::say(&format!("plimsoll: {warning}")));
+        }
         let progress = Progress::new(args.quiet, lookup);
         let (signals, place) = runtime.block_on(async {
             // At the prompt an interrupt is for the cell that runs; whoever ends the whole command means it.
@@ -109,7 +117,9 @@ impl<'a> Talk<'a> {
             match signals.see_through(preparing).await {
                 (Some(place), false) => Ok((signals, place?)),
                 (Some(Ok(place)), true) => {
-                    drop(place.drain().await);
+                    if let Err(failure) = place.drain().await {
+                        streams::say(&failure.line_without("clean end"));
+                    }
                     Err(interrupted())
                 }
                 _ => Err(interrupted()),
@@ -123,6 +133,7 @@ impl<'a> Talk<'a> {
             progress,
             place,
             session: None,
+            tally: Tally::default(),
             language: args.language.unwrap_or(Language::JavaScript),
             interactive,
             dim: streams::may_dim(crate::no_color(lookup)),
@@ -143,7 +154,9 @@ impl<'a> Talk<'a> {
             match self.signals.see_through(opening).await {
                 (Some(opened), false) => opened,
                 (Some(Ok(session)), true) => {
-                    drop(session.close(self.lookup).await);
+                    if let Err(unclosed) = session.close(self.lookup).await {
+                        streams::say(&unclosed.line());
+                    }
                     Err(interrupted())
                 }
                 _ => Err(interrupted()),
@@ -165,25 +178,26 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    fn read_all(&mut self, mut script: Script<impl io::BufRead + Send + 'static>) -> Result<u8, Failure> {
+    fn read_all(&mut self, mut script: Script<impl io::BufRead + Send + 'static>) -> Result<(), Failure> {
         loop {
             let cell;
             (cell, script) = match self.next_of(script) {
                 Some((cell, script)) => (cell?, script),
                 None => {
                     self.say("plimsoll: interrupted");
-                    return Ok(MAY_HAVE_RUN);
+                    self.tally.fell_short();
+                    return Ok(());
                 }
             };
-            let Some(cell) = cell else { return Ok(0) };
+            let Some(cell) = cell else { return Ok(()) };
             if let Some(reason) = self.session.as_ref().and_then(Conversation::over) {
                 // What is left was written for this sandbox and no other.
                 return Err(Failure::not_ready(&format!(
                     "the session is over ({reason}), and there are cells left"
                 )));
             }
-            if let Then::Ends(code) = self.cell(cell)? {
-                return Ok(code);
+            if let Then::Ends = self.cell(cell)? {
+                return Ok(());
             }
         }
     }
@@ -205,7 +219,7 @@ impl<'a> Talk<'a> {
         })
     }
 
-    fn prompt(&mut self) -> Result<u8, Failure> {
+    fn prompt(&mut self) -> Result<(), Failure> {
         let mut prompt = Prompt::new(self.language, self.lookup)?;
         self.note(
             "plimsoll: Enter runs a whole cell, Alt-Enter begins a new line, Ctrl-C gives up or interrupts, Ctrl-D ends",
@@ -216,13 +230,13 @@ impl<'a> Talk<'a> {
                 None => "> ".to_owned(),
             };
             let cell = match prompt.read(&label)? {
-                Typed::End => return Ok(0),
+                Typed::End => return Ok(()),
                 Typed::GivenUp => continue,
                 Typed::Cell(cell) => cell,
             };
             self.renew()?;
-            if let Then::Ends(code) = self.cell(cell)? {
-                return Ok(code);
+            if let Then::Ends = self.cell(cell)? {
+                return Ok(());
             }
         }
     }
@@ -236,9 +250,10 @@ impl<'a> Talk<'a> {
             "plimsoll: the session is over ({}); a new one begins without its files and variables",
             visible(&reason)
         ));
-        // Its count cannot be the one seen here if an answer was lost, and that was said.
-        if let Some(old) = self.session.take() {
-            drop(self.runtime.block_on(old.close(self.lookup)));
+        if let Some(old) = self.session.take()
+            && let Err(unclosed) = self.runtime.block_on(old.close(self.lookup))
+        {
+            self.tell_unclosed(&unclosed);
         }
         self.open()
     }
@@ -272,34 +287,28 @@ impl<'a> Talk<'a> {
             Box::pin(progress.during("running the cell", running)).await
         });
         match ended {
-            Ok(answered) => self.tell(&answered),
-            Err(unanswered) => {
-                let then = self.tell_unanswered(&unanswered, interrupted);
-                // Whoever interrupts a script means all of it.
-                Ok(if interrupted && !self.interactive {
-                    Then::Ends(unanswered.failure.exit_code())
-                } else {
-                    then
-                })
+            Ok(answered) => {
+                let then = self.tell(&answered);
+                if !interrupted || self.interactive {
+                    return Ok(then);
+                }
+                // It was answered in the same moment. Whoever interrupts a script means all of it.
+                self.say("plimsoll: interrupted");
+                self.tally.fell_short();
+                Ok(Then::Ends)
             }
+            Err(unanswered) => Ok(self.tell_unanswered(&unanswered, interrupted)),
         }
     }
 
-    fn tell(&self, answered: &Answered) -> Result<Then, Failure> {
+    fn tell(&mut self, answered: &Answered) -> Then {
         let Answered {
             result,
             record,
             duration_ms,
             diagnostics,
         } = answered;
-        streams::stdout(&result.stdout)
-            .and_then(|_| streams::stderr(&result.stderr))
-            .map_err(|error| {
-                Failure::may_have_run(
-                    plimsoll_core::Code::DataLoss,
-                    format!("the output could not be written: {error}"),
-                )
-            })?;
+        let written = streams::stdout(&result.stdout).and_then(|_| streams::stderr(&result.stderr));
         if !self.args.quiet {
             let about = line::about_cell(&AboutCell {
                 result,
@@ -309,20 +318,28 @@ impl<'a> Talk<'a> {
             });
             streams::say_after(&[about], &[(&result.stdout, &result.stderr)], self.dim);
         }
-        let failed = result.exit_code != 0;
-        Ok(if failed && self.args.fail_fast {
-            Then::Ends(eight_bits(result.exit_code))
+        self.tally.ran();
+        // The cell ran all the same, and the next one may be about something else than its output.
+        if let Err(error) = written {
+            self.say(&format!("plimsoll: the output could not be written: {error}"));
+            self.tally.lost_output();
+        }
+        if result.exit_code != 0 && self.args.fail_fast {
+            self.tally.ended_by(result.exit_code);
+            Then::Ends
         } else {
             Then::Goes
-        })
+        }
     }
 
-    fn tell_unanswered(&self, unanswered: &Unanswered, interrupted: bool) -> Then {
+    fn tell_unanswered(&mut self, unanswered: &Unanswered, interrupted: bool) -> Then {
         let failure = unanswered.failure.clone();
-        let failure = if interrupted {
-            failure.in_words("interrupted; the cell has been ended")
-        } else {
-            failure
+        let failure = match (interrupted, &self.place) {
+            (false, _) => failure,
+            (true, Place::Here(_)) => failure.in_words("interrupted; the cell has been ended"),
+            (true, Place::There { .. }) => {
+                failure.in_words("interrupted; the daemon was hung up on, by which it ends the cell")
+            }
         };
         self.say(&failure.line());
         if let Some(record) = &unanswered.record {
@@ -332,23 +349,42 @@ impl<'a> Talk<'a> {
                 visible(&record.record_sha256)
             ));
         }
-        if self.args.fail_fast {
-            Then::Ends(unanswered.failure.exit_code())
+        let ends = self.args.fail_fast || (interrupted && !self.interactive);
+        if self.interactive && !ends {
+            // Whoever typed the cell was told.
+            self.tally.unanswered_at_a_prompt(&unanswered.failure);
         } else {
-            Then::Goes
+            self.tally.failed(&unanswered.failure);
+        }
+        if ends { Then::Ends } else { Then::Goes }
+    }
+
+    fn tell_unclosed(&mut self, unclosed: &Unclosed) {
+        self.say(&unclosed.line());
+        if !unclosed.foreseen {
+            self.tally.failed(&unclosed.failure);
         }
     }
 
-    /// Closes the session and clears away, whatever came before; the first failure is the one to tell.
-    fn finish(mut self, said: Result<u8, Failure>) -> Result<u8, Failure> {
+    /// Closes the session and clears away, whatever came before, and tells what went wrong; the exit code.
+    fn finish(mut self, said: Result<(), Failure>) -> u8 {
+        if let Err(failure) = said {
+            let line = if self.tally.has_run() {
+                failure.line_without("further cell")
+            } else {
+                failure.line()
+            };
+            self.say(&line);
+            self.tally.failed(&failure);
+        }
         let closed = self.session.take().map(|session| {
-            let (over, fingerprint) = (session.over(), session.fingerprint().to_owned());
+            let fingerprint = session.fingerprint().to_owned();
             let closing = self.progress.during("closing the session", session.close(self.lookup));
-            (self.runtime.block_on(closing), over, fingerprint)
+            (self.runtime.block_on(closing), fingerprint)
         });
         self.drain();
-        match (said, closed) {
-            (Ok(code), Some((Ok(receipt), _, fingerprint))) => {
+        match closed {
+            Some((Ok(receipt), fingerprint)) => {
                 let last = if receipt.calls == 0 {
                     String::new()
                 } else {
@@ -361,18 +397,17 @@ impl<'a> Talk<'a> {
                     visible(&fingerprint),
                     receipt.calls
                 ));
-                Ok(code)
             }
-            // A session that was over is closed as well as it can be; why it is over was said.
-            (Ok(code), Some((Err(_), Some(_), _)) | None) => Ok(code),
-            (Ok(_), Some((Err(failure), None, _))) => Err(failure),
-            (Err(failure), _) => Err(failure),
+            Some((Err(unclosed), _)) => self.tell_unclosed(&unclosed),
+            None => {}
         }
+        self.tally.exit_code()
     }
 
     fn drain(&mut self) {
         if let Err(failure) = self.runtime.block_on(self.place.drain()) {
             self.say(&failure.line_without("clean end"));
+            self.tally.failed(&failure);
         }
     }
 

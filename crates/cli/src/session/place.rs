@@ -3,13 +3,13 @@
 use std::future::Future;
 use std::time::Duration;
 
-use plimsoll::{Cell, RunError, Sandbox};
-use plimsoll_client::{CancelToken, CellRequest, Client};
+use plimsoll::{Cell, Sandbox};
+use plimsoll_client::{CancelToken, CellRequest, Client, ErrorKind};
 use plimsoll_core::vars::Lookup;
-use plimsoll_core::{CellResult, Code, Diagnostics, Tier};
+use plimsoll_core::{CellResult, Code, Diagnostics, Reason, Refusal, Tier};
 use plimsoll_record::RunRecord;
 
-use crate::args::SessionArgs;
+use crate::args::{Language, SessionArgs};
 use crate::failure::Failure;
 use crate::{local, remote};
 
@@ -42,6 +42,25 @@ pub(super) struct Unanswered {
     pub(super) record: Option<RunRecord>,
 }
 
+/// A session that was not closed as it should.
+#[derive(Debug)]
+pub(super) struct Unclosed {
+    pub(super) failure: Failure,
+    /// Its count is not the one seen here, and cannot be: an answer was lost before, and that was told.
+    pub(super) foreseen: bool,
+}
+
+impl Unclosed {
+    /// The line for people.
+    pub(super) fn line(&self) -> String {
+        self.failure.line_without(if self.foreseen {
+            "count to compare, because an answer was lost"
+        } else {
+            "clean end"
+        })
+    }
+}
+
 /// A session that is closed.
 #[derive(Debug)]
 pub(super) struct Receipt {
@@ -71,8 +90,9 @@ impl Place {
     /// Opens a session.
     ///
     /// # Errors
-    /// What the sandbox or the daemon refuses.
+    /// What the sandbox or the daemon refuses, and a language that sessions here keep no interpreter of.
     pub(super) async fn open(&self, args: &SessionArgs, lookup: &dyn Lookup) -> Result<Conversation, Failure> {
+        self.check_language(args.language).await?;
         match self {
             Self::Here(sandbox) => {
                 let mut open = sandbox.open_session();
@@ -98,6 +118,30 @@ impl Place {
                 Ok(Conversation::There(Box::new(opened)))
             }
         }
+    }
+
+    /// The language is only a hint to whoever opens a session, and every cell of another one would be refused.
+    async fn check_language(&self, asked: Option<Language>) -> Result<(), Failure> {
+        let (provider, kept) = match self {
+            Self::Here(sandbox) => {
+                let evidence = sandbox.evidence();
+                let kept = evidence
+                    .sessions
+                    .as_ref()
+                    .map(|support| support.environment.languages.clone());
+                (evidence.provider.to_owned(), kept)
+            }
+            Self::There { client, .. } => match client.describe().await {
+                Ok(info) => {
+                    let kept = info.supports_sessions.then_some(info.session_environment.languages);
+                    (info.provider, kept)
+                }
+                // Why is told by the open, which meets the same.
+                Err(_) => return Ok(()),
+            },
+        };
+        // Without sessions the open is refused, and says so.
+        kept.map_or(Ok(()), |kept| has_interpreter(asked, &provider, &kept))
     }
 
     /// Clears away what is left here.
@@ -168,10 +212,10 @@ impl Conversation {
                 let before = session.calls();
                 let call = session.run_cell(Cell::in_language(language, code)).timeout(timeout);
                 call.send_until(stop).await.map(answered_here).map_err(|error| {
-                    let may_have_run = matches!(error, RunError::MayHaveRun(_));
+                    let recorded = session.calls() > before;
                     Unanswered {
-                        failure: explained(error.into(), may_have_run),
-                        record: session.records().pop().filter(|_| session.calls() > before),
+                        failure: error.into(),
+                        record: recorded.then(|| session.records().pop()).flatten(),
                     }
                 })
             }
@@ -192,7 +236,7 @@ impl Conversation {
                 };
                 answered.map(answered_there).map_err(|error| Unanswered {
                     record: error.record().cloned(),
-                    failure: explained(remote::failure(&error, "", lookup), error.not_dispatched().is_none()),
+                    failure: remote::failure(&error, "", lookup),
                 })
             }
         }
@@ -202,42 +246,51 @@ impl Conversation {
     ///
     /// # Errors
     /// The session could not be shown to be closed, or its count is another one.
-    pub(super) async fn close(self, lookup: &dyn Lookup) -> Result<Receipt, Failure> {
+    pub(super) async fn close(self, lookup: &dyn Lookup) -> Result<Receipt, Unclosed> {
         match self {
-            Self::Here(session) => session.close().await.map_or_else(
-                |fault| {
-                    Err(Failure::may_have_run(
-                        Code::Internal,
-                        format!("the session was not removed: {fault}"),
-                    ))
-                },
-                |summary| {
-                    Ok(Receipt {
-                        calls: summary.calls,
-                        last_record_sha256: summary.last_record_sha256,
-                        compared: false,
-                    })
-                },
-            ),
-            Self::There(session) => match session.close().await {
-                Ok(closed) => Ok(Receipt {
-                    calls: closed.summary().calls,
-                    last_record_sha256: closed.summary().last_record_sha256.clone(),
-                    compared: closed.is_confirmed(),
+            Self::Here(session) => match session.close().await {
+                Ok(summary) => Ok(Receipt {
+                    calls: summary.calls,
+                    last_record_sha256: summary.last_record_sha256,
+                    compared: false,
                 }),
-                Err(failed) => Err(remote::failure(failed.error(), "", lookup)),
+                Err(fault) => Err(Unclosed {
+                    failure: Failure::not_ready(&format!("the session was not removed: {fault}")),
+                    foreseen: false,
+                }),
             },
+            Self::There(session) => {
+                let lost = session.stopped().is_some();
+                match session.close().await {
+                    Ok(closed) => Ok(Receipt {
+                        calls: closed.summary().calls,
+                        last_record_sha256: closed.summary().last_record_sha256.clone(),
+                        compared: closed.is_confirmed(),
+                    }),
+                    Err(failed) => Err(Unclosed {
+                        failure: remote::failure(failed.error(), "", lookup),
+                        foreseen: lost && failed.error().kind() == ErrorKind::Chain,
+                    }),
+                }
+            }
         }
     }
 }
 
-/// What somebody at a prompt can do about it.
-fn explained(failure: Failure, may_have_run: bool) -> Failure {
-    if !may_have_run && failure.speaks_of("cell.language") {
-        failure.with_advice("choose another with --language")
-    } else {
-        failure
+fn has_interpreter(asked: Option<Language>, provider: &str, kept: &[String]) -> Result<(), Failure> {
+    let language = asked.unwrap_or_else(|| Language::default_of(provider)).as_str();
+    if kept.iter().any(|one| one == language) {
+        return Ok(());
     }
+    let kept = match kept {
+        [] => "no interpreter".to_owned(),
+        kept => format!(
+            "an interpreter of {} only; choose another with --language",
+            kept.join(" and of ")
+        ),
+    };
+    let message = format!("cell.language is {language}, but a session on provider {provider} keeps {kept}");
+    Err(Refusal::new(Code::Unimplemented, Reason::Environment, message).into())
 }
 
 fn answered_here(run: plimsoll::CellRun) -> Answered {

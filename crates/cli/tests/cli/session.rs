@@ -154,9 +154,16 @@ fn what_cannot_be_a_session_is_told_and_nothing_runs() {
         assert_eq!((ran.code, ran.stdout_text()), (code, ""), "{args:?} {}", ran.stderr);
         assert!(ran.stderr.contains(words), "{args:?} {}", ran.stderr);
     }
-    let python = session("1\n", &["--language", "python", "--fail-fast"]);
-    assert_eq!(python.code, 125, "{}", python.stderr);
-    assert!(python.stderr.contains("--language"), "{}", python.stderr);
+    let python = session("1\n2\n", &["--language", "python"]);
+    assert_eq!(
+        (python.code, python.stdout_text(), python.stderr.as_str()),
+        (
+            125,
+            "",
+            "plimsoll: nothing ran (environment): --language is python, but a session on provider wasm keeps an interpreter of \
+             javascript only; choose another with --language\n"
+        )
+    );
     let undecodable = {
         let mut child = command(&["session"]).stdin(Stdio::piped()).spawn().unwrap();
         let _refused_early = child.stdin.take().unwrap().write_all(b"\xff\n");
@@ -190,6 +197,15 @@ fn a_daemon_keeps_the_session_and_its_count_is_compared() {
     let floor = session_with("1\n", &["--daemon", &daemon.url, "--floor", "kernel"], &token);
     assert_eq!(floor.code, 125);
     assert!(floor.stderr.contains("nothing ran (isolation)"), "{}", floor.stderr);
+    let python = session_with("1\n", &["--daemon", &daemon.url, "--language", "python"], &token);
+    assert_eq!(python.code, 125);
+    assert!(
+        python
+            .stderr
+            .starts_with("plimsoll: nothing ran (environment): --language is python"),
+        "{}",
+        python.stderr
+    );
 }
 
 #[test]
@@ -207,12 +223,149 @@ fn a_session_that_is_over_takes_no_more_cells() {
     input.write_all(b"'second'\n---\n'third'\n---\n").unwrap();
     drop(input);
     let ran = finish(child);
-    assert_eq!((ran.code, ran.stdout_text()), (125, "'first'\n"), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stdout_text()), (123, "'first'\n"), "{}", ran.stderr);
+    let told = "plimsoll: no further cell: the session is over (expired";
     assert!(
-        ran.stderr.contains("expired") && ran.stderr.contains("cells left"),
+        ran.stderr.contains(told) && ran.stderr.contains("cells left"),
         "{}",
         ran.stderr
     );
+}
+
+#[test]
+fn a_refused_cell_is_no_success_and_the_exit_code_knows_what_ran() {
+    for (input, code) in [("'\0'\n", 125), ("1\n'\0'\n", 123), ("'\0'\n1\n", 123)] {
+        let ran = session(input, &[]);
+        assert_eq!(ran.code, code, "{input:?} {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("nothing ran (request): the cell contains U+0000"),
+            "{}",
+            ran.stderr
+        );
+    }
+    let ran = session("1\n'\0'\nconsole.log('after')\n", &["--fail-fast"]);
+    assert_eq!((ran.code, ran.stdout_text()), (123, "1\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn after_something_ran_neither_success_nor_nothing_ran_is_told_of_what_did_not_end_well() {
+    for (after, calls) in [("", "no clean end"), ("'second'\n---\n", "nothing ran (environment)")] {
+        let daemon = Daemon::start_with(&KEEPING);
+        let mut child = command(&["session", "--daemon", &daemon.url])
+            .env("PLIMSOLL_TOKEN", TOKEN)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (mut input, mut output) = (
+            child.stdin.take().unwrap(),
+            BufReader::new(child.stdout.take().unwrap()),
+        );
+        input.write_all(b"---\n'first'\n---\n").unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "'first'\n");
+        drop(daemon);
+        input.write_all(after.as_bytes()).unwrap();
+        drop(input);
+        let ran = finish(child);
+        assert_eq!(ran.code, 123, "{after}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(calls) && ran.stderr.contains("no clean end"),
+            "{after}: {}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn a_cell_whose_answer_is_lost_is_no_success() {
+    let daemon = Daemon::start_with(&KEEPING);
+    let mut child = command(&["session", "--daemon", &daemon.url])
+        .env("PLIMSOLL_TOKEN", TOKEN)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"---\nwhile (true) {}\n---\n").unwrap();
+    drop(input);
+    std::thread::sleep(Duration::from_millis(700));
+    drop(daemon);
+    let ran = finish(child);
+    assert_eq!(ran.code, 123, "{}", ran.stderr);
+    assert!(ran.stderr.contains("it may have run"), "{}", ran.stderr);
+}
+
+#[test]
+fn output_that_cannot_be_written_denies_no_answer() {
+    let run = |stdout: Stdio, quiet: &[&str]| {
+        let mut command = command(&[&["session"], quiet].concat());
+        let mut child = command.stdin(Stdio::piped()).stdout(stdout).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"'first'\n'second'\n").unwrap();
+        finish(child)
+    };
+    let full = || {
+        Stdio::from(
+            fs_err::OpenOptions::new()
+                .write(true)
+                .open("/dev/full")
+                .unwrap()
+                .into_file(),
+        )
+    };
+    let ran = run(full(), &[]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    let told = said(&ran);
+    assert!(
+        told.contains("plimsoll: call 2, tier process, <duration>, exit 0"),
+        "{told}"
+    );
+    assert!(told.contains("closed, 2 calls"), "{told}");
+    assert_eq!(told.matches("the output could not be written").count(), 2, "{told}");
+    let quiet = run(full(), &["--quiet"]);
+    assert_eq!(quiet.code, 1);
+    assert!(
+        quiet.stderr.contains("the output could not be written"),
+        "{}",
+        quiet.stderr
+    );
+    // A reader who has gone wants no more of it, as with `run`.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let gone = run(writer.into(), &[]);
+    assert_eq!(gone.code, 0, "{}", gone.stderr);
+    assert!(gone.stderr.contains("closed, 2 calls"), "{}", gone.stderr);
+}
+
+#[test]
+fn a_wall_that_was_taken_down_is_told_before_the_first_cell() {
+    let variables = [
+        ("SANDBOX_DOCKER_SECCOMP", "unconfined"),
+        ("DOCKER_HOST", "unix:///nonexistent/engine.sock"),
+    ];
+    let warning = "plimsoll: SANDBOX_DOCKER_SECCOMP is unconfined: ";
+    let ran = session_with("1\n", &["--provider", "docker"], &variables);
+    assert!(ran.code == 125 && ran.stderr.starts_with(warning), "{}", ran.stderr);
+    for args in [&["--provider", "docker", "--quiet"][..], &["--provider", "wasm"]] {
+        let ran = session_with("1\n", args, &variables);
+        assert!(!ran.stderr.contains("SECCOMP"), "{args:?} {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_signal_before_the_first_cell_finds_that_nothing_ran() {
+    let mut child = command(&["session"]).stdin(Stdio::piped()).spawn().unwrap();
+    let input = child.stdin.take().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    (&input).write_all(b"---\n").unwrap();
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    assert!(line.starts_with("plimsoll: session "), "{line}");
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    told.read_to_string(&mut line).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(125), "{line}");
+    assert!(line.contains("closed, 0 calls"), "{line}");
+    drop(input);
 }
 
 #[test]
@@ -394,4 +547,8 @@ fn a_cell_that_is_given_up_on_a_daemon_is_followed_by_a_new_session() {
         ],
     );
     assert!(shown.contains("closed, 1 call, as the daemon counts"), "{shown}");
+    assert!(
+        shown.contains("no count to compare, because an answer was lost: the daemon counts 2 calls"),
+        "{shown}"
+    );
 }
