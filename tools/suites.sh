@@ -6,6 +6,12 @@ SUITES=(tools format lint scripts rust docs deny engine containers python node r
 
 interop=$root/tests/interop
 
+# What cargo is asked for: always the whole workspace with all features, so that no suite builds anew, with other features
+# of its dependencies, what another one has built.
+everything=(--release --locked --workspace --all-features)
+# Tests that need a container engine and a runtime by name, and therefore run when they are named.
+engine_tests=(--test containers --test hostile --test container_projects)
+
 # Tools by one word each, so that a suite can list what it needs.
 need_cargo() { need_rust build; }
 need_cargo_fmt() { need_rust fmt; }
@@ -58,8 +64,9 @@ suite_format() {
 about_lint() { say "no warning in any Rust target, documentation included"; }
 suite_lint() {
   with_tools lint need_engine_toolchain need_cargo_clippy || return 0
-  check "cargo clippy" cargo clippy --release --locked --workspace --all-targets --all-features -- -D warnings
-  check "cargo doc" env RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --workspace --no-deps
+  check "cargo clippy" cargo clippy "${everything[@]}" --all-targets -- -D warnings
+  check "cargo clippy, tests with an engine" cargo clippy "${everything[@]}" "${engine_tests[@]}" -- -D warnings
+  check "cargo doc" env RUSTDOCFLAGS=-Dwarnings cargo doc "${everything[@]}" --no-deps
 }
 
 about_scripts() { say "shell, Python, TypeScript and the wire schema pass their linters and type checkers"; }
@@ -83,7 +90,7 @@ suite_rust() {
   with_tools rust need_engine_toolchain need_cargo need_node need_openapi_documents || return 0
   # Suites that compare with node find it in NODE; PATH stays as it is, because the engine's build depends on it.
   run_cargo_test cargo-test env NODE="$node" PLIMSOLL_OPENAPI_DOCUMENTS="$openapi_documents" \
-    cargo test --release --locked --workspace --exclude plimsoll-container-tests --all-features --no-fail-fast
+    cargo test "${everything[@]}" --no-fail-fast
 }
 
 about_docs() { say "links resolve, variables exist, promises name their tests"; }
@@ -121,13 +128,11 @@ suite_containers() {
   with_tools containers need_container_engine need_go build_daemon need_runsc need_images || return 0
   for runtime in runc runsc; do
     run_cargo_test "containers-$runtime" env PLIMSOLLD="$daemon" PLIMSOLL_TEST_RUNTIME="$runtime" \
-      cargo test --release --locked -p plimsoll-container-tests --no-fail-fast -- --test-threads=2
-    run_cargo_test "projects-$runtime" env PLIMSOLL_TEST_RUNTIME="$runtime" \
-      cargo test --release --locked -p plimsoll-cli --test projects --no-fail-fast -- --test-threads=2
+      cargo test "${everything[@]}" "${engine_tests[@]}" --no-fail-fast -- --test-threads=2
   done
-  check "nothing left of 300 runs" cargo run --quiet --release --locked -p plimsoll-benches -- --container-runs 300 leftovers
-  check "examples/providers" cargo run --release --locked -p example-providers
-  check "examples/sessions" cargo run --release --locked -p example-sessions
+  check "nothing left of 300 runs" "$CARGO_TARGET_DIR/release/plimsoll-benches" --container-runs 300 leftovers
+  check "examples/providers" "$CARGO_TARGET_DIR/release/example-providers"
+  check "examples/sessions" "$CARGO_TARGET_DIR/release/example-sessions"
 }
 
 about_python() { say "plimsoll-client 0.23.0, grpcio and curl, unmodified, against a running daemon; the kernels of cells"; }
@@ -173,13 +178,14 @@ suite_fuzz() {
   for target in "${targets[@]}"; do check "fuzz $target, $each s" fuzz/run "$each" "$target"; done
 }
 
-# build_daemon: the release build of plimsolld as `$daemon`, and of the plimsoll command beside it as `$plimsoll`. Both at
-# once: built one after the other they would share less.
+# build_daemon: the release build of plimsolld as `$daemon`, of the plimsoll command beside it as `$plimsoll`, and of the
+# programs that suites run. All at once: built one after the other they would share less.
 build_daemon() {
   need_engine_toolchain && need_cargo || return 1
   daemon=$CARGO_TARGET_DIR/release/plimsolld
   plimsoll=$CARGO_TARGET_DIR/release/plimsoll
-  run_logged "$cache/log/build-daemon" cargo build --release --locked -p plimsolld -p plimsoll-cli
+  run_logged "$cache/log/build-daemon" cargo build --release --locked -p plimsolld -p plimsoll-cli -p plimsoll-benches \
+    -p example-providers -p example-sessions
 }
 
 # build_images: the images that the docker provider runs code in, built here and loaded into the engine.
