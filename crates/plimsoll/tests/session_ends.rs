@@ -30,6 +30,9 @@ struct Script {
     /// The sandbox is behind less than the provider states.
     weaker: AtomicBool,
     close_fails: AtomicBool,
+    close_is_slow: AtomicBool,
+    /// Opens that were dropped before they were ready.
+    opens_dropped: AtomicU32,
     /// A sandbox was asked to go while a call was in it.
     closed_in_use: AtomicBool,
     lifetime: Mutex<Duration>,
@@ -85,6 +88,15 @@ impl Provider for Scripted {
     }
 }
 
+/// Counts when it goes.
+struct Dropped<'a>(&'a AtomicU32);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
 impl Sessions for Scripted {
     fn open<'a>(&'a self, open: &'a AdmittedOpen, _: OpenContext) -> BoxFuture<'a, Result<Arc<dyn Session>, RunError>> {
         Box::pin(async move {
@@ -93,6 +105,7 @@ impl Sessions for Scripted {
             assert!(!script.open_panics.load(SeqCst), "a provider's mistake");
             script.opening.store(true, SeqCst);
             if script.open_waits.load(SeqCst) {
+                let _dropped = Dropped(&script.opens_dropped);
                 std::future::pending::<()>().await;
             }
             script.alive.fetch_add(1, SeqCst);
@@ -194,6 +207,9 @@ impl Session for ScriptedSession {
             script.closes.fetch_add(1, SeqCst);
             if script.running.load(SeqCst) > 0 {
                 script.closed_in_use.store(true, SeqCst);
+            }
+            if script.close_is_slow.load(SeqCst) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
             if script.close_fails.load(SeqCst) {
                 return Err(ProviderFault {
@@ -323,6 +339,31 @@ async fn an_open_that_is_given_up_or_does_not_fit_leaves_nothing() {
     let weaker = sandbox.open_session().floor(Tier::Kernel).send().await.unwrap_err();
     assert_eq!(refused(&weaker), Reason::Isolation);
     assert_eq!(script.alive.load(SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_what_nobody_else_waits_for() {
+    let (script, sandbox) = scripted().await;
+    script.close_is_slow.store(true, SeqCst);
+    drop(sandbox.open_session().any_tier().send().await.unwrap());
+    sandbox.drain().await.unwrap();
+    assert_eq!(script.alive.load(SeqCst), 0);
+    script.opening.store(false, SeqCst);
+    script.open_waits.store(true, SeqCst);
+    tokio::select! {
+        _ = sandbox.open_session().any_tier().send() => panic!("it is never open"),
+        () = until("the open arrives", || script.opening.load(SeqCst)) => {}
+    }
+    sandbox.drain().await.unwrap();
+    assert_eq!(script.opens_dropped.load(SeqCst), 1);
+    // A session that somebody holds is not waited for, and one that does not go holds up nobody.
+    script.open_waits.store(false, SeqCst);
+    let held = sandbox.open_session().any_tier().send().await.unwrap();
+    sandbox.drain().await.unwrap();
+    script.close_fails.store(true, SeqCst);
+    held.run_cell(Cell::javascript("end")).send().await.unwrap();
+    sandbox.drain().await.unwrap();
+    drop(held);
 }
 
 #[tokio::test(start_paused = true)]

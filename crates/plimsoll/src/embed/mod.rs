@@ -13,7 +13,10 @@ use plimsoll_core::{
 };
 use plimsoll_grants::{CallTrace, Profiles, SelectedGrant};
 use plimsoll_record::{Answer, LiveAnswer, RunRecord, verify_live};
-use plimsoll_sandbox::{DispatchContext, ProviderFault, Received, Sandbox as Provider, dispatch, ensure_ready};
+use plimsoll_sandbox::{
+    DEFAULT_SESSION_DISK_MB, DispatchContext, ProviderFault, Received, Sandbox as Provider, dispatch, ensure_ready,
+    session_disk_mb,
+};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
@@ -51,6 +54,8 @@ pub struct Sandbox {
     sessions_proven: Arc<OnceCell<()>>,
     /// What a session may write, in MiB, unless its open says.
     session_disk_mb: u32,
+    /// What goes on of sessions although nobody waits for it.
+    unattended: session::Unattended,
 }
 
 /// Whose grants a request may name.
@@ -73,7 +78,8 @@ impl Sandbox {
             grants: None,
             causes: None,
             sessions_proven: Arc::default(),
-            session_disk_mb: session::DEFAULT_DISK_MB,
+            session_disk_mb: DEFAULT_SESSION_DISK_MB,
+            unattended: session::Unattended::default(),
         }
     }
 
@@ -110,7 +116,7 @@ impl Sandbox {
         let capacity = Capacity::from_lookup(&choice, lookup)?;
         choice.pool_within(capacity.slots().unwrap_or(u32::MAX))?;
         let provider = choice.build_in(capacity.slots().unwrap_or(1), lookup, folder)?;
-        let session_disk_mb = session::disk_mb(lookup)?;
+        let session_disk_mb = session_disk_mb(lookup)?.unwrap_or(DEFAULT_SESSION_DISK_MB);
         let sandbox = Self {
             session_disk_mb,
             ..Self::with_provider(provider).await?
@@ -138,7 +144,8 @@ impl Sandbox {
             grants: None,
             causes: None,
             sessions_proven: Arc::default(),
-            session_disk_mb: session::DEFAULT_DISK_MB,
+            session_disk_mb: DEFAULT_SESSION_DISK_MB,
+            unattended: session::Unattended::default(),
         })
     }
 
@@ -204,13 +211,14 @@ impl Sandbox {
         RunCall::new(self, project.into_payload())
     }
 
-    /// Waits until nothing of past runs is left, and removes what was kept ready for later ones. For a program that is about to
+    /// Waits until nothing of past runs and ended sessions is left, and removes what was kept ready for later ones. For a program that is about to
     /// end: a run is answered before its sandbox has been cleared away. The sandbox can go on to run; clones share what is
     /// removed.
     ///
     /// # Errors
     /// What could not be removed.
     pub async fn drain(&self) -> Result<(), ProviderFault> {
+        self.unattended.none().await;
         self.provider.drain().await
     }
 
@@ -346,6 +354,23 @@ fn stands_in<'a>(answer: &'a Answer, request: &RunRequest, rule: &SoftwareRule) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_a_session_may_write_is_the_variables_or_a_gibibyte() {
+        let read = |values: &[(&str, &str)]| {
+            let environment =
+                Environment::from_pairs([("SANDBOX_PROVIDER", "wasm")].into_iter().chain(values.iter().copied()));
+            async move {
+                Sandbox::from_lookup(&environment)
+                    .await
+                    .map(|sandbox| sandbox.session_disk_mb)
+            }
+        };
+        assert_eq!(read(&[]).await.unwrap(), 1024);
+        assert_eq!(read(&[("SANDBOX_SESSION_DISK_MB", "64")]).await.unwrap(), 64);
+        assert_eq!(read(&[("SANDBOX_SESSION_DISK_MB", "0")]).await.unwrap(), 0);
+        read(&[("SANDBOX_SESSION_DISK_MB", "much")]).await.unwrap_err();
+    }
 
     #[tokio::test]
     async fn the_operators_minimum_holds_for_an_embedded_sandbox_too() {

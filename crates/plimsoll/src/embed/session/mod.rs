@@ -7,11 +7,13 @@
 mod call;
 mod cell;
 mod open;
+mod unattended;
 
 pub use call::SessionCall;
 pub use cell::{Cell, CellRun};
 pub use open::OpenSession;
-pub(super) use open::{DEFAULT_DISK_MB, disk_mb};
+use unattended::One;
+pub(super) use unattended::Unattended;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,6 +61,8 @@ struct State {
     chain: Chain,
     ledger: Vec<RunRecord>,
     ended: Option<SessionEnded>,
+    /// From the end until the sandbox was asked to go and answered.
+    leaving: Option<One>,
 }
 
 /// A session that is closed, and what its chain came to.
@@ -170,8 +174,14 @@ impl Kept {
 
     /// The session has ended, for this reason unless it had ended already; whatever it is doing is cut. Answers how.
     fn end(&self, end: SessionEnded) -> SessionEnded {
-        let own = self.session.ended();
-        let end = self.state().ended.get_or_insert(own.unwrap_or(end)).clone();
+        let end = self.session.ended().unwrap_or(end);
+        let end = {
+            let mut state = self.state();
+            if state.ended.is_none() {
+                state.leaving = Some(self.sandbox.unattended.one());
+            }
+            state.ended.get_or_insert(end).clone()
+        };
         self.cut.cancel();
         end
     }
@@ -196,6 +206,7 @@ impl Kept {
     /// Removes the sandbox, unless it is gone already, and gives its place back. With the session's turn: a call that was cut
     /// has been stopped by then, and nobody else is removing it.
     async fn remove(&self, _turn: &TurnGuard<'_, ()>) -> Result<(), ProviderFault> {
+        let _leaving = self.state().leaving.take();
         if self.slot().is_none() {
             return Ok(());
         }

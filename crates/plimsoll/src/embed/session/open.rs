@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plimsoll_core::limits::{DISPATCH_DEADLINE, PROTOCOL};
-use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
 use plimsoll_core::{
     AdmittedOpen, AuthorizedOpen, Code, Fault, OpenRequest, Permit, Reason, Refusal, RunError, SoftwareRule, Tier,
 };
 use plimsoll_record::{Chain, Fingerprint};
 use plimsoll_sandbox::{OpenContext, ProviderFault, Received, SESSION_BOUND, Session as Sandboxed, Sessions};
 use tokio::sync::Mutex as Turn;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Kept, Session, State};
+use super::{Kept, Session, State, Unattended};
 use crate::embed::Sandbox;
 use crate::embed::call::{FloorMissing, FloorStated, Stated};
 
@@ -28,23 +28,6 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// How long the proof of a provider's promises about sessions may take.
 const PROOF: Duration = Duration::from_secs(120);
-
-/// The service's row of the same name, for programs that embed no service; a test keeps them equal.
-const DISK_MB: Var = Var::new(
-    "SANDBOX_SESSION_DISK_MB",
-    Kind::Int { min: 0, max: 1 << 20 },
-    "1024",
-    "",
-);
-
-/// What a session may write where nobody says, in MiB.
-pub(in crate::embed) const DEFAULT_DISK_MB: u32 = 1024;
-
-/// What a session may write as the variables say, in MiB.
-pub(in crate::embed) fn disk_mb(lookup: &dyn Lookup) -> Result<u32, SettingError> {
-    let asked = DISK_MB.int(lookup)?;
-    Ok(asked.map_or(DEFAULT_DISK_MB, |mb| u32::try_from(mb).unwrap_or(DEFAULT_DISK_MB)))
-}
 
 /// A session about to be opened. `F` is whether its floor is stated.
 #[must_use = "nothing is opened until it is sent"]
@@ -160,7 +143,6 @@ impl<F: Stated> OpenSession<'_, F> {
         };
         let lifetime = self.lifetime.min(LONGEST);
         let cancelled = CancellationToken::new();
-        let _cancel_on_drop = cancelled.clone().drop_guard();
         let opening = Opening {
             sandbox: sandbox.clone(),
             floor,
@@ -170,14 +152,52 @@ impl<F: Stated> OpenSession<'_, F> {
         };
         let context = OpenContext {
             deadline: Received::now().instant() + DISPATCH_DEADLINE,
-            cancelled,
+            cancelled: cancelled.clone(),
             disk_bytes: if bounded { u64::from(self.disk_mb) << 20 } else { 0 },
         };
-        // In a task of its own it comes to an end although nobody may wait for that, and a panic stays there. A session that
-        // nobody is handed is dropped there, which removes it.
-        tokio::spawn(opening.run(context))
-            .await
-            .unwrap_or_else(|_| Err(Fault::internal("opening the session came to no end").into()))
+        // In a task of its own it comes to an end although nobody may wait for that, and a panic stays there.
+        let mut waiting = Waiting {
+            task: Some(tokio::spawn(opening.run(context))),
+            cancelled,
+            unattended: sandbox.unattended.clone(),
+        };
+        waiting.opened().await
+    }
+}
+
+/// Whoever waits for an open. Dropped before it came to its end, it gives the open up.
+struct Waiting {
+    task: Option<JoinHandle<Result<Session, RunError>>>,
+    cancelled: CancellationToken,
+    unattended: Unattended,
+}
+
+impl Waiting {
+    async fn opened(&mut self) -> Result<Session, RunError> {
+        let no_end = || Fault::internal("opening the session came to no end").into();
+        let Some(task) = &mut self.task else {
+            return Err(no_end());
+        };
+        let opened = task.await;
+        self.task = None;
+        opened.unwrap_or_else(|_| Err(no_end()))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(task) = self.task.take() else {
+            return;
+        };
+        self.cancelled.cancel();
+        let unattended = self.unattended.one();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                // A session that was open all the same is dropped, which removes it.
+                drop(task.await);
+                drop(unattended);
+            });
+        }
     }
 }
 
@@ -214,6 +234,7 @@ impl Opening {
                 chain: Chain::new(fingerprint),
                 ledger: Vec::new(),
                 ended: None,
+                leaving: None,
             }),
         });
         tokio::spawn(Arc::clone(&kept).watch(self.expires));
@@ -282,26 +303,4 @@ fn fresh_fingerprint() -> Option<Fingerprint> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).ok()?;
     Some(Fingerprint::of(&u128::from_be_bytes(bytes).to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::env::Environment;
-
-    #[test]
-    fn the_bound_on_the_disk_is_the_variables_or_a_gibibyte() {
-        let read = |value: &str| disk_mb(&Environment::from_pairs([("SANDBOX_SESSION_DISK_MB", value)]));
-        assert_eq!(disk_mb(&Environment::default()).unwrap(), DEFAULT_DISK_MB);
-        assert_eq!((read("0").unwrap(), read("64").unwrap()), (0, 64));
-        read("-1").unwrap_err();
-        read("much").unwrap_err();
-    }
-
-    #[cfg(feature = "service")]
-    #[test]
-    fn the_row_is_that_of_the_service() {
-        let service = crate::variables::all().find(|var| var.name == DISK_MB.name).unwrap();
-        assert_eq!((service.kind, service.default), (DISK_MB.kind, DISK_MB.default));
-    }
 }
