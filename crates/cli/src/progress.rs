@@ -128,6 +128,15 @@ impl Signals {
         }
     }
 
+    /// Forgets one that came and was not waited for: it was about something that has ended since.
+    pub(crate) async fn forget(&mut self) {
+        tokio::select! {
+            biased;
+            () = self.next() => {}
+            () = std::future::ready(()) => {}
+        }
+    }
+
     /// Lets the work come to its end although a signal came, because only then it clears up after itself; whether one came.
     /// A second signal gives the work up.
     pub(crate) async fn see_through<T>(&mut self, work: impl Future<Output = T>) -> (Option<T>, bool) {
@@ -165,6 +174,21 @@ mod tests {
         assert!(!Progress::new(false, &environment).shown);
         let environment = plimsoll::env::Environment::from_pairs([("TERM", "xterm")]);
         assert!(!Progress::new(true, &environment).shown);
+    }
+
+    #[test]
+    fn a_signal_about_what_has_ended_is_forgotten() {
+        let runtime = crate::runtime(true).unwrap();
+        runtime.block_on(async {
+            let mut signals = Signals::interrupts().unwrap();
+            let mut other = Signals::interrupts().unwrap();
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT).unwrap();
+            // Seen by one is seen by all.
+            other.next().await;
+            signals.forget().await;
+            let next = tokio::time::timeout(Duration::from_millis(50), signals.next()).await;
+            assert!(next.is_err(), "it is still told");
+        });
     }
 
     #[test]

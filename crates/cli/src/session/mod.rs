@@ -272,6 +272,10 @@ impl<'a> Talk<'a> {
         let (signals, progress) = (&mut self.signals, self.progress);
         let mut interrupted = false;
         let ended = self.runtime.block_on(async {
+            if self.interactive {
+                // One that came too late for the cell before is not for this one.
+                signals.forget().await;
+            }
             let stop = async {
                 signals.next().await;
                 if ask_twice {
@@ -380,7 +384,8 @@ impl<'a> Talk<'a> {
         let closed = self.session.take().map(|session| {
             let fingerprint = session.fingerprint().to_owned();
             let closing = self.progress.during("closing the session", session.close(self.lookup));
-            (self.runtime.block_on(closing), fingerprint)
+            let closed = unless_interrupted(self.runtime, &mut self.signals, closing);
+            (closed.unwrap_or_else(|| Err(Unclosed::interrupted())), fingerprint)
         });
         self.drain();
         match closed {
@@ -405,7 +410,10 @@ impl<'a> Talk<'a> {
     }
 
     fn drain(&mut self) {
-        if let Err(failure) = self.runtime.block_on(self.place.drain()) {
+        let draining = self.progress.during("clearing away the sandbox", self.place.drain());
+        let drained = unless_interrupted(self.runtime, &mut self.signals, draining);
+        let interrupted = || Err(Failure::not_ready(&"interrupted before everything was cleared away"));
+        if let Err(failure) = drained.unwrap_or_else(interrupted) {
             self.say(&failure.line_without("clean end"));
             self.tally.failed(&failure);
         }
@@ -421,6 +429,17 @@ impl<'a> Talk<'a> {
     fn say(&self, text: &str) {
         streams::say_after(&[text.to_owned()], &[], self.dim);
     }
+}
+
+/// Waits for the work; nothing when a signal comes first: what ends a command may take as long as its daemon likes.
+fn unless_interrupted<T>(runtime: &Runtime, signals: &mut Signals, work: impl Future<Output = T>) -> Option<T> {
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = signals.next() => None,
+        }
+    })
 }
 
 fn interrupted() -> Failure {

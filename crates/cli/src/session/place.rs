@@ -51,6 +51,14 @@ pub(super) struct Unclosed {
 }
 
 impl Unclosed {
+    /// Nobody waited for the close.
+    pub(super) fn interrupted() -> Self {
+        Self {
+            failure: Failure::not_ready(&"interrupted before the session was closed"),
+            foreseen: false,
+        }
+    }
+
     /// The line for people.
     pub(super) fn line(&self) -> String {
         self.failure.line_without(if self.foreseen {

@@ -406,6 +406,39 @@ fn an_interrupt_ends_the_cell_and_closes_the_session() {
 }
 
 #[test]
+fn a_second_signal_ends_a_command_whose_close_is_not_answered() {
+    // A daemon that keeps a session and then says nothing more: it is stopped, and its connections stay.
+    let daemon = Daemon::start_with(&KEEPING);
+    let mut child = command(&["session", "--daemon", &daemon.url])
+        .env("PLIMSOLL_TOKEN", TOKEN)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"---\n'first'\n---\n").unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    daemon.halt();
+    let id = rustix::process::Pid::from_child(&child);
+    let begun = Instant::now();
+    for _ in 0..2 {
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let ran = finish(child);
+    drop(input);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(ran.code, 123, "{}", ran.stderr);
+    assert!(
+        ran.stderr
+            .contains("plimsoll: no clean end: interrupted before the session was closed"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
 fn a_signal_while_it_waits_for_a_cell_closes_the_session() {
     let mut child = command(&["session"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();

@@ -125,6 +125,14 @@ impl Daemon {
     }
 }
 
+impl Daemon {
+    /// Stops it where it stands: what is sent to it waits for ever.
+    pub(crate) fn halt(&self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
+    }
+}
+
 impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
