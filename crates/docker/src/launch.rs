@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bollard::models::ContainerCreateBody;
+use plimsoll_core::Permit;
 use plimsoll_guest_link::messages::limits::SNIPPET_STREAM_CAP;
 use plimsoll_guest_link::messages::{GuestMessage, Prepare, Variable};
 use plimsoll_guest_link::{OpenSpec, Verdict};
@@ -84,6 +85,8 @@ pub(crate) struct Order {
     pub(crate) lives: Duration,
     /// Memory in MiB where it is not that of a run.
     pub(crate) memory_mib: Option<u32>,
+    /// What the caller holds for it, if it is made for one: kept until the container is gone, however far its making gets.
+    pub(crate) capacity: Option<Permit>,
 }
 
 /// A container whose PID 1 waits for a plan.
@@ -171,7 +174,10 @@ impl Launcher {
         let request = spec.request()?;
         let engine = &snapshot.engine;
         // From here on something may exist under this name.
-        let container = Container::new(engine.clone(), name, mounted, lease, Arc::clone(&self.teardown));
+        let mut container = Container::new(engine.clone(), name, mounted, lease, Arc::clone(&self.teardown));
+        if let Some(capacity) = order.capacity {
+            container.keep(capacity);
+        }
         let name = container.name().clone();
         let (mut container, id) = self
             .created(engine.clone(), container, spec.platform.clone(), request.clone())

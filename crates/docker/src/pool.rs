@@ -154,6 +154,7 @@ impl Pool {
                 prepare: of.prepare(),
                 lives: MEMBER_LIFE,
                 memory_mib: None,
+                capacity: None,
             };
             match launcher.launch(&snapshot, order).await {
                 Ok(member) => {

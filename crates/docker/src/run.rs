@@ -89,6 +89,7 @@ impl<'a> Run<'a> {
             prepare: self.of.prepare(),
             lives: self.limit + GRACE + BESIDE_THE_RUN,
             memory_mib: None,
+            capacity: Some(self.call.hold()),
         };
         let deadline = tokio::time::Instant::from_std(self.context.deadline);
         tokio::select! {

@@ -73,7 +73,6 @@ impl Docker {
             () = tokio::time::sleep_until(context.deadline.into()) => return Err(too_late().into()),
             opened = opening => opened?,
         };
-        opened.room.keep(open.hold()).await;
         if let Some(pool) = self.warm_pool().await {
             pool.opened(open.languages());
         }
@@ -88,6 +87,7 @@ impl Docker {
         let evidence = measured(&self.state_as(Some(&snapshot)))?;
         open.recheck(&evidence).ok()?;
         let Ready { mut room, snapshot } = pool.claim(open.languages(), &snapshot, open.lifetime()).await?;
+        room.keep(open.hold()).await;
         room.bound_disk(disk_bytes);
         Some(Kept::new(snapshot, evidence, room))
     }
@@ -100,7 +100,8 @@ impl Docker {
         };
         open.recheck(&evidence)?;
         let lives = open.lifetime() + BESIDE_THE_SESSION;
-        let room = Room::open(&shared.launcher, &stated.snapshot, lives, context.disk_bytes)
+        let held = Some(open.hold());
+        let room = Room::open(&shared.launcher, &stated.snapshot, lives, context.disk_bytes, held)
             .await
             .map_err(|cause| not_opened(&cause))?;
         Ok(Kept::new(stated.snapshot, evidence, room))

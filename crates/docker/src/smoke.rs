@@ -354,6 +354,7 @@ fn order(of: Use, prepare: Prepare) -> Order {
         prepare,
         lives: PER_CONTAINER * 2,
         memory_mib: None,
+        capacity: None,
     }
 }
 

@@ -246,7 +246,7 @@ impl WarmPool {
         let born = Instant::now();
         let lives = self.lives();
         let making = async {
-            let room = Room::open(launcher, snapshot, lives, 0).await?;
+            let room = Room::open(launcher, snapshot, lives, 0, None).await?;
             start_interpreters(&room, &warm).await?;
             Ok(room)
         };

@@ -90,7 +90,8 @@ pub(crate) struct Entered<'a> {
 }
 
 impl Room {
-    /// Makes a container whose PID 1 is alone in it and waits for calls.
+    /// Makes a container whose PID 1 is alone in it and waits for calls. `capacity` is what the session's caller holds, kept
+    /// until the container is gone.
     ///
     /// # Errors
     /// [`RoomError`]; what was made is removed.
@@ -99,12 +100,14 @@ impl Room {
         snapshot: &Arc<Snapshot>,
         lives: Duration,
         disk_bytes: u64,
+        capacity: Option<Permit>,
     ) -> Result<Self, RoomError> {
         let order = Order {
             of: Use::Project,
             prepare: Prepare::Session,
             lives,
             memory_mib: None,
+            capacity,
         };
         let mut member = launcher.launch(snapshot, order).await?;
         let name = member.container.name().clone();

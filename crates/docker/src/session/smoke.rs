@@ -55,7 +55,7 @@ pub(crate) async fn prove(
     let proof = async {
         let room = match waited {
             Some(room) => room,
-            None => Room::open(launcher, snapshot, LIVES, 0).await?,
+            None => Room::open(launcher, snapshot, LIVES, 0, None).await?,
         };
         let proof = Proof {
             room: &room,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::fake::{Act, CONTAINER_ID, FakeEngine, Reply, ready};
+use crate::fake::{Act, Asked, CONTAINER_ID, FakeEngine, Reply, ready};
 
 fn swept(clean: bool, disk: Disk, killed: u32) -> [Act; 2] {
     let end = SweepEnd {
@@ -99,16 +99,25 @@ async fn provider(engine: &FakeEngine) -> Docker {
 }
 
 async fn open_with(docker: &Docker, disk_bytes: u64) -> Result<Arc<dyn Session>, RunError> {
+    open_until(docker, disk_bytes, Permit::new(()), CancellationToken::new()).await
+}
+
+async fn open_until(
+    docker: &Docker,
+    disk_bytes: u64,
+    capacity: Permit,
+    cancelled: CancellationToken,
+) -> Result<Arc<dyn Session>, RunError> {
     let request = OpenRequest {
         protocol: plimsoll_core::limits::PROTOCOL,
         ..OpenRequest::default()
     };
     let open = AuthorizedOpen::new(request, &docker.evidence())
         .unwrap()
-        .admit(Duration::from_secs(60), Permit::new(()));
+        .admit(Duration::from_secs(60), capacity);
     let context = OpenContext {
         deadline: Instant::now() + Duration::from_secs(60),
-        cancelled: CancellationToken::new(),
+        cancelled,
         disk_bytes,
     };
     docker.sessions().unwrap().open(&open, context).await
@@ -172,6 +181,47 @@ fn refused(outcome: Result<Outcome, RunError>) -> Refusal {
 
 fn ended(refusal: &Refusal) -> SessionEnd {
     refusal.session_end().expect("the session has ended").end
+}
+
+/// Waits until the engine was asked for this of some container.
+async fn asked_to(engine: &FakeEngine, method: &str, what: &str) {
+    let is_it = |asked: &Asked| asked.method == method && asked.path.ends_with(what);
+    while !engine.asked().iter().any(is_it) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_container_that_was_to_be_a_session_holds_its_capacity_until_it_is_gone() {
+    let engine = engine(vec![Act::Stay]);
+    engine.on(
+        "DELETE",
+        "/containers/*",
+        [Reply::After(Duration::from_millis(500), Box::new(Reply::done()))],
+    );
+    let docker = provider(&engine).await;
+    let held = Arc::new(());
+    let (capacity, cancelled) = (Permit::new(Arc::clone(&held)), CancellationToken::new());
+    let leaves = cancelled.clone();
+    let leaving = async {
+        asked_to(&engine, "POST", "/start").await;
+        leaves.cancel();
+    };
+    let (opened, ()) = tokio::join!(open_until(&docker, 0, capacity, cancelled), leaving);
+    assert!(opened.is_err());
+    asked_to(&engine, "DELETE", "").await;
+    assert_eq!(
+        Arc::strong_count(&held),
+        2,
+        "the capacity came back before the container went"
+    );
+    tokio::time::timeout(Duration::from_secs(10), async {
+        while Arc::strong_count(&held) > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the capacity came back");
 }
 
 #[tokio::test]
