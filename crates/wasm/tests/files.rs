@@ -190,6 +190,16 @@ async fn errors_are_worded_and_coded_as_nodes() {
             "ENOENT",
         ),
         (
+            "cpSync('d', './d/e/f', { recursive: true })",
+            "Cannot copy d to a subdirectory of self ./d/e/f",
+            "ERR_FS_CP_EINVAL",
+        ),
+        (
+            "cpSync('d', '/work/d', { recursive: true })",
+            "src and dest cannot be the same /work/d",
+            "ERR_FS_CP_EINVAL",
+        ),
+        (
             "rmSync('d')",
             "Path is a directory: rm returned EISDIR (is a directory) d",
             "ERR_FS_EISDIR",

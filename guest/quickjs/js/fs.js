@@ -228,17 +228,23 @@ const sync = {
   cp(from, to, options) {
     from = named(from, 'src');
     to = named(to, 'dest');
+    const refusal = (problem) => codedError(Error, 'ERR_FS_CP_EINVAL', problem);
+    const [source, target] = [place(from), place(to)];
+    if (target === source) throw refusal(`src and dest cannot be the same ${to}`);
     if (sizeOf('cp', from) !== FOLDER) {
       sync.mkdir(path.posix.dirname(place(to)), { recursive: true });
       return sync.copyFile(from, to);
     }
     if (!options?.recursive) throw failure(-21, 'cp', from, to);
+    if (target.startsWith(source === '/' ? source : `${source}/`)) {
+      throw refusal(`Cannot copy ${from} to a subdirectory of self ${to}`);
+    }
     const found = walk(from, true);
     sync.mkdir(to, { recursive: true });
     for (const { at, folder } of found) {
-      const target = path.posix.join(to, at);
-      if (folder) sync.mkdir(target, { recursive: true });
-      else sync.copyFile(path.posix.join(from, at), target);
+      const copy = path.posix.join(to, at);
+      if (folder) sync.mkdir(copy, { recursive: true });
+      else sync.copyFile(path.posix.join(from, at), copy);
     }
   },
   realpath(name, options) {
