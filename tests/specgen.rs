@@ -5,7 +5,7 @@
 //! folder.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
-#[path = "../crates/plimsolld/tests/grants/api.rs"]
+#[path = "../crates/plimsolld/tests/whole/grants/api.rs"]
 mod api;
 
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
 mod advice;
-#[path = "../../../plimsolld/tests/grants/api.rs"]
+#[path = "../../../plimsolld/tests/whole/grants/api.rs"]
 mod api;
 mod client;
 mod envelope;
