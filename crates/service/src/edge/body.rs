@@ -109,7 +109,7 @@ pub struct EdgeBody {
     content: Content,
     unread: Option<Unread>,
     /// Of an answer without bytes, which ends with its body.
-    _until_written: Option<Arc<UntilWritten>>,
+    _until_written: Option<Box<UntilWritten>>,
 }
 
 enum Content {
@@ -134,11 +134,11 @@ struct UntilWritten {
     _exchange: Exchange,
 }
 
-/// Bytes of an answer that has not ended for as long as somebody keeps them. The connection does until it has written the
-/// last one; the body is gone before that, for HTTP/2 takes all of it as soon as the peer has room for one byte.
+/// The last bytes of an answer, which has not ended for as long as somebody keeps them. The connection does until it has
+/// written them; the body is gone before that, for HTTP/2 takes all of it as soon as the peer has room for one byte.
 struct Kept {
     bytes: Bytes,
-    _until_written: Arc<UntilWritten>,
+    _until_written: UntilWritten,
 }
 
 impl AsRef<[u8]> for Kept {
@@ -186,30 +186,32 @@ impl EdgeBody {
     }
 
     /// Ties the end of the exchange, and of the entry in the ledger, to the last byte.
-    pub(super) fn ending(self, exchange: Exchange) -> Self {
-        let until_written = Arc::new(UntilWritten {
-            _unread: self.unread,
+    pub(super) fn ending(mut self, exchange: Exchange) -> Self {
+        let until_written = UntilWritten {
+            _unread: self.unread.take(),
             _exchange: exchange,
+        };
+        let Some(last) = self.content.last() else {
+            self._until_written = Some(Box::new(until_written));
+            return self;
+        };
+        *last = Bytes::from_owner(Kept {
+            bytes: std::mem::take(last),
+            _until_written: until_written,
         });
-        let kept = |bytes| {
-            Bytes::from_owner(Kept {
-                bytes,
-                _until_written: Arc::clone(&until_written),
-            })
-        };
-        let content = match self.content {
-            Content::Full(bytes) => Content::Full(bytes.map(kept)),
-            Content::Frames(frames) => Content::Frames(frames.into_iter().map(|frame| frame.map_data(kept)).collect()),
-        };
-        Self {
-            content,
-            unread: None,
-            _until_written: Some(until_written),
-        }
+        self
     }
 }
 
 impl Content {
+    /// What is written last. Trailers have no bytes of their own.
+    fn last(&mut self) -> Option<&mut Bytes> {
+        match self {
+            Self::Full(bytes) => bytes.as_mut(),
+            Self::Frames(frames) => frames.iter_mut().rev().find_map(Frame::data_mut),
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Full(bytes) => bytes.as_ref().map_or(0, Bytes::len),
