@@ -215,16 +215,28 @@ impl Shared {
         Answered { response, mark: None }
     }
 
-    /// Steps 3 to 6.
+    /// Step 3. What follows is put aside: a stranger is not worth its memory.
     async fn procedure(
         &self,
         procedure: Option<Procedure>,
-        mut parts: request::Parts,
+        parts: request::Parts,
         inbound: &mut Inbound,
         exchange: &Exchange,
     ) -> Result<Answered, Refused> {
         let principal = self.caller(&parts.headers).await?;
         exchange.connection().caller_known();
+        Box::pin(self.of_caller(principal, procedure, parts, inbound, exchange)).await
+    }
+
+    /// Steps 4 to 6.
+    async fn of_caller(
+        &self,
+        principal: Principal,
+        procedure: Option<Procedure>,
+        mut parts: request::Parts,
+        inbound: &mut Inbound,
+        exchange: &Exchange,
+    ) -> Result<Answered, Refused> {
         let Some(procedure) = procedure else {
             return Err(if self.parts.authenticator.is_open() {
                 Refused::not_found()
@@ -277,7 +289,7 @@ impl Shared {
         })
     }
 
-    /// Step 3.
+    /// Who asks.
     async fn caller(&self, headers: &HeaderMap) -> Result<Principal, Refused> {
         self.parts.authenticator.authenticate(headers).await.map_err(|failure| {
             if failure == AuthFailure::Unauthenticated {
