@@ -27,19 +27,12 @@
 
     leaveWhenDone();
 
-    let told = false;
-    const tell = () => {
-      if (told) return;
-      told = true;
-      fs.writeSync(3, 'r');
-    };
     process.stdin.once('end', () => {
-      tell();
       const prelude = fs.readFileSync(3, 'utf8');
       fs.closeSync(3);
       if (prelude !== '') vm.runInThisContext(prelude, { filename: 'plimsoll:prelude' });
     });
-    setImmediate(tell);
+    setImmediate(() => fs.writeSync(3, 'r'));
   }
 
   // A program that has come to a good end of its own has nothing left to do, yet node takes its heap apart piece by piece:

@@ -1,4 +1,8 @@
 //! Snippets: a `node` that is started early, waits, and is given one program.
+//!
+//! A program counts as started from its first byte that was handed over, whatever `node` says: code of an earlier call may
+//! have replaced what `node` preloads, and then it says what that code wants. So a program is handed over only to a `node`
+//! that waits, and until then it is certain that nothing of it ran.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
@@ -19,7 +23,8 @@ use crate::sys::Launch;
 const BOOTSTRAP: &str = include_str!("../js/snippet_bootstrap.cjs");
 
 /// `node` preloads a file or nothing. It stays, because every Worker of the program preloads it again (to no effect).
-/// The root file system is read-only, `/tmp` belongs to the program.
+/// The root file system is read-only, `/tmp` belongs to the program. In a session a thread of a kept interpreter may replace
+/// it, so nothing is believed of what it says but that `node` may be given its program.
 const BOOTSTRAP_PATH: &str = "/dev/shm/.plimsoll-snippet.cjs";
 
 /// A `node` that has been started and was not given a program yet.
@@ -73,7 +78,7 @@ impl Waiting {
                 prelude_done: false,
                 waits: false,
                 told_ready: false,
-                told_started: false,
+                started: false,
             },
         })
     }
@@ -108,10 +113,8 @@ impl Waiting {
         self.feed.text = Some((plan.program.into_bytes(), plan.prelude.into_bytes()));
         self.feed.advance_text(hub)?;
         let Ended { end, timed_out, at } = self.node.finish(hub, &mut self.feed, deadline, &mut facts)?;
-        // It may have said so with its last breath.
-        self.feed.hear(hub)?;
         hub.end_call();
-        if !self.feed.told_started {
+        if !self.feed.started {
             return Ok(Err(if timed_out {
                 NotRun::TooLate
             } else {
@@ -151,9 +154,11 @@ struct Feed {
     written: usize,
     prelude_written: usize,
     prelude_done: bool,
+    /// `node` says that it waits.
     waits: bool,
     told_ready: bool,
-    told_started: bool,
+    /// Something of the text was handed over, and the host knows.
+    started: bool,
 }
 
 impl Beside for Feed {
@@ -162,7 +167,7 @@ impl Beside for Feed {
         if let Some(channel) = self.channel.as_ref().filter(|_| !self.waits) {
             watched.push(Watched::readable(channel));
         }
-        if self.text.is_some() {
+        if self.waits && self.text.is_some() {
             watched.extend(self.program.as_ref().map(Watched::writable));
             watched.extend(
                 self.channel
@@ -199,35 +204,24 @@ impl Feed {
                 Some(Err(_)) => self.channel = None,
             }
         }
-        if self.waits && self.prelude_done {
-            self.channel = None;
-        }
         if self.waits && !self.told_ready {
             self.told_ready = true;
             hub.send(&GuestMessage::Ready(Ready {
                 version: PROTOCOL_VERSION,
             }))?;
         }
-        self.tell_started(hub)
-    }
-
-    fn tell_started(&mut self, hub: &mut Hub) -> Result<(), Stop> {
-        if self.waits && self.text.is_some() && self.program.is_none() && !self.told_started {
-            self.told_started = true;
-            hub.send(&GuestMessage::Started)?;
-        }
         Ok(())
     }
 
-    /// Writes what fits, and closes each end when its text is complete or its reader gone.
+    /// Writes what fits to a `node` that waits, and closes each end when its text is complete or its reader gone.
     fn advance_text(&mut self, hub: &mut Hub) -> Result<(), Stop> {
-        let Some((program, prelude)) = &self.text else {
+        let Some((program, prelude)) = self.text.as_ref().filter(|_| self.waits) else {
             return Ok(());
         };
         // The prelude first: node reads it only after the end of its program, which must not wait for us then.
         if !self.prelude_done && !write_some(self.channel.as_ref(), prelude, &mut self.prelude_written) {
             self.prelude_done = true;
-            if let Some(channel) = &self.channel {
+            if let Some(channel) = self.channel.take() {
                 // A reader that is gone is no error of ours.
                 let _gone = rustix::net::shutdown(channel, rustix::net::Shutdown::Write);
             }
@@ -235,7 +229,12 @@ impl Feed {
         if !write_some(self.program.as_ref(), program, &mut self.written) {
             self.program = None;
         }
-        self.tell_started(hub)
+        // An empty program is handed over by its end.
+        if !self.started && (self.written > 0 || self.prelude_written > 0 || program.is_empty()) {
+            self.started = true;
+            hub.send(&GuestMessage::Started)?;
+        }
+        Ok(())
     }
 }
 

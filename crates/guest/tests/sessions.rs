@@ -201,6 +201,56 @@ fn an_interpreter_that_wakes_itself_between_calls_is_not_kept() {
     assert!(session.cell(Python, "1").fresh);
 }
 
+/// Has a session's interpreter put this in the place of what `node` preloads, as soon as a snippet has put it there: the
+/// kernel sends SIGCONT to whom it is to tell of a new file.
+fn replace_bootstrap(session: &mut Session, with: &str) {
+    let code = format!(
+        "import fcntl, os, signal, threading, time\nboot = '/dev/shm/.plimsoll-snippet.cjs'\n\
+         own = {with:?}.encode()\nshm = os.open('/dev/shm', os.O_RDONLY)\n\
+         fcntl.fcntl(shm, fcntl.F_SETSIG, signal.SIGCONT)\n\
+         fcntl.fcntl(shm, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MULTISHOT)\n\
+         def replace():\n    while not os.path.exists(boot): time.sleep(0.001)\n    open('/work/own', 'wb').write(own)\n    \
+         open('/dev/shm/own', 'wb').write(own)\n    os.rename('/dev/shm/own', boot)\n\
+         threading.Thread(target=replace, daemon=True).start()\nNone"
+    );
+    let end = session.cell(Python, &code);
+    assert_eq!(end.outcome, CellOutcome::Ran, "{end:?}");
+}
+
+#[test]
+fn a_snippet_that_a_replaced_bootstrap_runs_is_started_whatever_that_says() {
+    for bootstrap in [
+        "const fs = require('fs'); fs.writeSync(3, 'r'); eval(fs.readFileSync(0, 'utf8')); process.exit(0)",
+        "const fs = require('fs'); fs.writeSync(3, 'r'); fs.closeSync(3); eval(fs.readFileSync(0, 'utf8')); for (;;);",
+    ] {
+        let mut session = Session::open();
+        replace_bootstrap(&mut session, bootstrap);
+        let program = format!(
+            "require('fs').writeFileSync('/work/ran', ''); //{}",
+            "x".repeat(100_000)
+        );
+        session.0.send(snippet(&program, "", 2_000));
+        session.0.expect_started();
+        session.0.snippet_end();
+        session.sweep();
+        assert_eq!(session.step("echo own* ran*"), "own ran\n", "{bootstrap}");
+    }
+}
+
+#[test]
+fn a_snippet_that_was_not_run_was_not_handed_over() {
+    // It never says that it waits, and runs whatever it is given.
+    let bootstrap = "const fs = require('fs'); try { eval(fs.readFileSync(0, 'utf8')) } catch {}; for (;;);";
+    let mut session = Session::open();
+    replace_bootstrap(&mut session, bootstrap);
+    session
+        .0
+        .send(snippet("require('fs').writeFileSync('/work/ran', '')", "", 2_000));
+    assert_eq!(session.not_run(), NotRun::TooLate);
+    session.sweep();
+    assert_eq!(session.step("echo own* ran*"), "own ran*\n");
+}
+
 #[test]
 fn a_project_begins_alone_even_where_nobody_swept() {
     let mut session = Session::open();
