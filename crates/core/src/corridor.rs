@@ -140,6 +140,11 @@ impl<G> Authorized<G> {
     pub const fn kind(&self) -> PayloadKind {
         self.call.kind
     }
+
+    /// What is to run, for a provider that is asked whether it can.
+    pub fn payload(&self) -> &Payload {
+        self.call.payload()
+    }
 }
 
 impl<G> Admitted<G> {

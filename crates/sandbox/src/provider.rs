@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_broker::Broker;
 use plimsoll_core::limits::MAX_TIMEOUT;
-use plimsoll_core::{Admitted, Evidence, Fault, Outcome, Refusal, RunError};
+use plimsoll_core::{Admitted, Evidence, Fault, Outcome, Payload, Refusal, RunError};
 use plimsoll_grants::SelectedGrant;
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +61,13 @@ pub trait Sandbox: Send + Sync + 'static {
     /// The longest the guest of this call may run: what was asked for, within the provider's own bounds. A credential is
     /// minted for this long.
     fn time_limit(&self, call: &AdmittedCall) -> Duration;
+
+    /// Why a payload of a stated kind can never run here, single or in a session, as far as the payload itself tells; `None`
+    /// where it may. Asked of every call before it takes a slot, a token or a session's turn, so that such a call costs
+    /// nothing and is never told to be busy. Whoever refuses here refuses the same in `run`: not every caller asks first.
+    fn never_runs(&self, _: &Payload) -> Option<Refusal> {
+        None
+    }
 
     /// Runs one call.
     fn run<'a>(&'a self, call: &'a AdmittedCall, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>>;

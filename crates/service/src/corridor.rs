@@ -131,9 +131,13 @@ impl Rooms {
         context: &CallContext,
         request: RunRequest,
     ) -> Result<Authorized<Option<SelectedGrant>>, Refusal> {
-        Validated::new(request)?
+        let call = Validated::new(request)?
             .grant(|name| name.map(|name| self.look_up(context, name)).transpose())?
-            .authorize(&self.sandbox.evidence())
+            .authorize(&self.sandbox.evidence())?;
+        match self.sandbox.never_runs(call.payload()) {
+            Some(refusal) => Err(refusal),
+            None => Ok(call),
+        }
     }
 
     fn look_up(&self, context: &CallContext, name: &str) -> Result<SelectedGrant, Refusal> {

@@ -54,6 +54,11 @@ impl Sandbox for Scripted {
         Duration::from_secs(5)
     }
 
+    fn never_runs(&self, payload: &Payload) -> Option<Refusal> {
+        let never = matches!(payload, Payload::JavaScript(snippet) if snippet.code == "never");
+        never.then(|| Refusal::unsupported("no such code runs here"))
+    }
+
     fn run<'a>(&'a self, _: &'a AdmittedCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let act = self.act;
@@ -265,6 +270,15 @@ async fn a_request_that_can_never_run_costs_nothing_and_is_not_audited() {
             Reason::Unsupported,
         ),
         (RunRequest::javascript(""), Reason::Request),
+        // Of a kind that is stated, and refused by the provider for what it says.
+        (RunRequest::javascript("never"), Reason::Unsupported),
+        (
+            RunRequest {
+                minimum_isolation: "vm".into(),
+                ..RunRequest::javascript("never")
+            },
+            Reason::Isolation,
+        ),
     ] {
         assert_eq!(house.run(request).await.unwrap_err().reason(), Some(reason));
     }
@@ -272,7 +286,7 @@ async fn a_request_that_can_never_run_costs_nothing_and_is_not_audited() {
     assert!(house.log_lines().is_empty());
     assert_eq!(
         house.metric(r#"plimsoll_refused_total{reason="isolation",code="failed_precondition"}"#),
-        1
+        2
     );
 
     house

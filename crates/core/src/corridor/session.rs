@@ -270,6 +270,11 @@ impl<G> Waiting<G> {
         self.0.kind()
     }
 
+    /// What is to run, as [`Authorized::payload`].
+    pub fn payload(&self) -> &Payload {
+        self.0.payload()
+    }
+
     /// The call has its session's turn.
     pub fn take(self, turn: Turn) -> Turned<G> {
         Turned { call: self.0, turn }

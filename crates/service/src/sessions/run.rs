@@ -43,7 +43,8 @@ struct Ready {
 type Answered = Result<SessionAnswer, SessionError>;
 
 impl Keeper {
-    /// The steps before the turn: protocol, floor and rule as text, the session of this caller, then the request against it.
+    /// The steps before the turn: protocol, floor and rule as text, the session of this caller, then the request against it,
+    /// and at last whether the provider can run such a payload at all.
     ///
     /// # Errors
     /// The first that fails. Naming the session claims it all the same.
@@ -61,7 +62,10 @@ impl Keeper {
             .validate(&facts.rule)?
             .grant(grant)?
             .authorize(&facts.evidence)?;
-        Ok(SessionCallAddressed { session, facts, call })
+        match self.0.sandbox.never_runs(call.payload()) {
+            Some(refusal) => Err(refusal),
+            None => Ok(SessionCallAddressed { session, facts, call }),
+        }
     }
 
     /// Runs the call. Dropping the future cancels the run, but not its settlement.

@@ -143,6 +143,35 @@ async fn a_call_that_could_never_run_is_told_so_and_not_that_the_session_is_busy
 }
 
 #[tokio::test]
+async fn what_the_provider_can_never_run_is_refused_before_turn_and_token_and_writes_no_line() {
+    let limits = plimsoll_service::limiter::Limits {
+        rate_per_min: 3,
+        rate_burst: 3,
+        ..LIMITS
+    };
+    let house = House::with(&[], limits, &["python"]);
+    let id = house.open("alice").await.unwrap().session_id;
+    let never = async {
+        eventually("the call runs", || house.script.runs.load(SeqCst) == 1).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        for _ in 0..5 {
+            let answer = house.cell("alice", &id, "never").await;
+            assert_eq!(refused(answer), (Code::Unimplemented, Reason::Unsupported, None));
+        }
+        house.script.release.notify_one();
+    };
+    // One call runs, one waits, and both have a token: what can never run is told so all the same.
+    let waits = async {
+        eventually("the call runs", || house.script.runs.load(SeqCst) == 1).await;
+        house.cell("alice", &id, "2").await
+    };
+    let (first, second, ()) = tokio::join!(house.cell("alice", &id, "hold"), waits, never);
+    first.unwrap();
+    assert_eq!(second.unwrap().run.record.unwrap().sequence, 2);
+    assert_eq!(house.logged().matches("\"op\":").count(), 2, "{}", house.logged());
+}
+
+#[tokio::test]
 async fn a_caller_that_goes_while_it_waits_takes_no_turn() {
     let house = House::new(&[]);
     let id = house.open("alice").await.unwrap().session_id;

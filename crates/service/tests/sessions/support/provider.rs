@@ -89,6 +89,11 @@ impl Sandbox for Scripted {
         Duration::from_secs(5)
     }
 
+    fn never_runs(&self, payload: &Payload) -> Option<Refusal> {
+        let never = matches!(payload, Payload::Cell(cell) if cell.code == "never");
+        never.then(|| Refusal::unsupported("no such cell runs here"))
+    }
+
     fn run<'a>(&'a self, _: &'a AdmittedCall, _: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
         Box::pin(async { Err(Refusal::unsupported("sessions only").into()) })
     }
