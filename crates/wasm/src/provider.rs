@@ -273,6 +273,14 @@ impl Sandbox for Wasm {
         call.timeout(DEFAULT_TIMEOUT, MAX_TIMEOUT)
     }
 
+    fn never_runs(&self, payload: &Payload) -> Option<Refusal> {
+        let begins = match payload {
+            Payload::Project(project) => Plan::new(project).map(drop),
+            _ => Ok(()),
+        };
+        self.enforceable().and(begins).err()
+    }
+
     fn run<'a>(&'a self, call: &'a AdmittedCall, context: RunContext) -> BoxFuture<'a, Result<Outcome, RunError>> {
         Box::pin(self.execute(call, context))
     }

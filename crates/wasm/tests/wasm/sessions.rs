@@ -205,8 +205,10 @@ async fn what_a_session_cannot_run_is_refused_before_anything_runs() {
         steps: vec!["ls".to_owned(), "node a.js".to_owned()],
         ..ProjectRun::default()
     });
+    let foreseen = provider.never_runs(&project);
     let call = addressed(&*session, request(project, 0)).unwrap();
     let refusal = refused(session.run(&call, context()).await.unwrap_err());
+    assert_eq!(foreseen.as_ref(), Some(&refusal), "told before the turn as after it");
     assert_eq!(
         (refusal.reason(), refusal.code()),
         (Reason::Unsupported, Code::Unimplemented)

@@ -60,11 +60,10 @@ async fn a_first_step_that_is_not_node_and_a_file_is_refused_before_anything_run
         ("node a.js > out", "`>`"),
         ("", "does not begin with `node`"),
     ] {
-        let steps = [step, "node a.js"];
-        let error = attempt(&provider, project(&[("a.js", "")], &steps, &[]), 0)
-            .await
-            .unwrap_err();
-        let refusal = refused(error);
+        let asked = project(&[("a.js", "")], &[step, "node a.js"], &[]);
+        let foreseen = provider.never_runs(&Payload::Project(asked.clone()));
+        let refusal = refused(attempt(&provider, asked, 0).await.unwrap_err());
+        assert_eq!(foreseen.as_ref(), Some(&refusal), "told before admission as after it");
         assert_eq!(refusal.reason(), Reason::Unsupported);
         let text = refusal.to_string();
         assert!(
@@ -72,6 +71,9 @@ async fn a_first_step_that_is_not_node_and_a_file_is_refused_before_anything_run
             "{text}"
         );
     }
+    // A later step fails when it is reached, and not before.
+    let begins = project(&[("a.js", "")], &["node a.js", "ls"], &[]);
+    assert_eq!(provider.never_runs(&Payload::Project(begins)), None);
 }
 
 #[tokio::test]
