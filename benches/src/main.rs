@@ -17,7 +17,8 @@ Usage: plimsoll-benches [OPTIONS] [ROW...]
 Rows: in-process loopback throughput start memory process deadline broker neighbour session-cell
 session-open session-idle session-calls load; without any, all of these.
 Rows that need a container engine with gVisor and the images: pool-runc cold-runc pool-runsc project-runc burst quick
-leftovers; `containers` means all of these.
+leftovers session-open-runc session-open-runsc session-cell-runc session-cell-runsc session-cells-runc
+session-cells-runsc; `containers` means all of these.
 
 Options:
   --runs N         runs of the memory row (default 1000000)
