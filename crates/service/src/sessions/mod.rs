@@ -62,7 +62,7 @@ struct Inner {
     state: Mutex<State>,
     /// Something became due earlier than the ticker knows.
     sooner: Notify,
-    /// A sandbox is gone, or an open has ended.
+    /// A sandbox is gone, an open has ended, a turn has come back, or no session is opened any more.
     less: Notify,
     ticking: AtomicBool,
 }
@@ -184,6 +184,7 @@ impl Keeper {
     pub async fn drain(&self, budget: Duration) -> u64 {
         let effects = self.0.state.lock().table.drain();
         self.apply(effects);
+        self.0.less.notify_waiters();
         let emptied = async {
             loop {
                 let less = self.0.less.notified();
@@ -519,6 +520,12 @@ impl TurnGuard {
         Some(act(&mut self.keeper.0.state.lock().table, turn))
     }
 
+    /// The call is about to have its answer. Said first, so that whoever has heard it is not taken for one call too many.
+    fn answered(&mut self) {
+        let (used, now) = (self.used, self.keeper.now());
+        self.with(|table, turn| table.answered(turn, used, now));
+    }
+
     /// Ends the session and gives its sandbox up for removal, unless it ended by itself first.
     fn close(&mut self, end: SessionEnded) -> Option<TearDown<Arc<Sandboxed>>> {
         let turn = self.turn.take()?;
@@ -546,6 +553,7 @@ impl Drop for TurnGuard {
                 (state.table.release(turn, self.used, now), state.due_sooner())
             };
             self.keeper.apply(effects);
+            self.keeper.0.less.notify_waiters();
             if sooner {
                 self.keeper.0.sooner.notify_one();
             }

@@ -9,14 +9,14 @@ use plimsoll_core::{
     AdmittedOpen, AuthorizedOpen, Code, Fault, OpenedSession, Permit, Reason, Refusal, RunError, SessionEnd, SessionId,
 };
 use plimsoll_record::Fingerprint;
-use plimsoll_sandbox::{OpenContext, Received, Session};
+use plimsoll_sandbox::{OpenContext, Received, SESSION_BOUND, Session};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::settings::millis;
 use super::table::{Discarded, NewSession, NoPlace, Place, Replacing, TearDown, ended};
 use super::{Closing, Facts, Held, Keeper, NotGone, Removal, Removed, Sandboxed};
-use crate::corridor::wanted;
+use crate::corridor::{FAR, wanted};
 use crate::handler::CallContext;
 use crate::limiter::Shed;
 use crate::random;
@@ -97,7 +97,7 @@ impl Keeper {
     async fn open_and_tell(&self, context: CallContext, open: AuthorizedOpen) -> Result<OpenedSession, RunError> {
         wanted(&context)?;
         let caller = Arc::clone(context.principal.key());
-        let reserved = self.reserve(&caller, &open.request().owner)?;
+        let reserved = self.reserve(&context, &open.request().owner).await?;
         let slot = self.admit_open(&caller, &reserved)?;
         let began = Instant::now();
         let opened = self.open_admitted(&context, open, slot, reserved).await;
@@ -220,28 +220,50 @@ impl Keeper {
         }
     }
 
-    fn reserve(&self, caller: &Arc<str>, owner: &str) -> Result<Reserved, Refusal> {
-        let place = self.0.state.lock().table.reserve(caller, owner);
+    /// A place. It is waited for only where the session that is to make it is being swept after an answered call.
+    async fn reserve(&self, context: &CallContext, owner: &str) -> Result<Reserved, Refusal> {
+        let deadline = context.deadline.unwrap_or_else(|| context.received.instant() + FAR);
+        let patience = tokio::time::sleep(SESSION_BOUND);
+        tokio::pin!(patience);
+        loop {
+            // Before the look, so that a turn that comes back after it is not missed.
+            let less = self.0.less.notified();
+            let place = self.0.state.lock().table.reserve(context.principal.key(), owner);
+            match place {
+                Ok(place) => {
+                    return Ok(Reserved {
+                        keeper: self.clone(),
+                        place: Some(place),
+                    });
+                }
+                Err(NoPlace::NotYet) => {}
+                Err(none) => return Err(self.no_place(none)),
+            }
+            tokio::select! {
+                biased;
+                () = less => {}
+                () = context.cancelled.cancelled() => return Err(given_up(Code::Canceled)),
+                () = tokio::time::sleep_until(deadline.into()) => return Err(given_up(Code::DeadlineExceeded)),
+                // It was used again each time that it could have made room.
+                () = &mut patience => return Err(self.no_place(NoPlace::OwnerBusy)),
+            }
+        }
+    }
+
+    fn no_place(&self, none: NoPlace) -> Refusal {
         let settings = &self.0.settings;
-        place
-            .map(|place| Reserved {
-                keeper: self.clone(),
-                place: Some(place),
-            })
-            .map_err(|none| {
-                Refusal::capacity(match none {
-                    NoPlace::Total => "all sessions this daemon keeps are in use; retry later or use another daemon".to_owned(),
-                    NoPlace::PerCaller => format!(
-                        "this caller already has {} sessions, its limit; close one",
-                        settings.max_per_caller
-                    ),
-                    NoPlace::OwnerBusy => format!(
-                        "this owner already has {} sessions, its limit, and all of them are busy; retry later or close one",
-                        settings.max_per_owner
-                    ),
-                    NoPlace::Draining => "the daemon is stopping; open the session on another one".to_owned(),
-                })
-            })
+        Refusal::capacity(match none {
+            NoPlace::Total => "all sessions this daemon keeps are in use; retry later or use another daemon".to_owned(),
+            NoPlace::PerCaller => format!(
+                "this caller already has {} sessions, its limit; close one",
+                settings.max_per_caller
+            ),
+            NoPlace::OwnerBusy | NoPlace::NotYet => format!(
+                "this owner already has {} sessions, its limit, and all of them are busy; retry later or close one",
+                settings.max_per_owner
+            ),
+            NoPlace::Draining => "the daemon is stopping; open the session on another one".to_owned(),
+        })
     }
 
     /// A slot and a token, or a token and the slot of the first session that is replaced.

@@ -95,6 +95,7 @@ impl Keeper {
         if let Err(refusal) = self.wake(&ready).await {
             let settled = TurnSettled::refused(refusal.clone(), context.received);
             self.tell(&ready.session, &ready.facts, &ready.call, &settled);
+            ready.turn.lock().answered();
             drop(tell.send(Err(RunError::from(refusal).into())));
             return;
         }
@@ -112,6 +113,7 @@ impl Keeper {
         };
         let settle = |end: TurnEnded| {
             let answer = self.settle(&session, &facts, &call, &sandbox, &turn, end);
+            turn.lock().answered();
             // A caller who has gone is told nothing; its call is in the chain all the same.
             drop(tell.send(answer));
         };
@@ -218,10 +220,10 @@ impl Keeper {
         Err(Refusal::session_ended(first.unwrap_or(end)))
     }
 
-    /// The turn, at once or after the one call that has it.
+    /// The turn, at once or after whoever has it and whoever waits.
     ///
     /// # Errors
-    /// Marked `capacity`: one call waits already, or the caller has gone. Marked `request`: the session is forgotten.
+    /// Marked `capacity`: two calls are ahead, or the caller has gone. Marked `request`: the session is forgotten.
     pub(super) async fn take_turn(&self, context: &CallContext, session: &Fingerprint) -> Result<Turned, Refusal> {
         wanted(context)?;
         let (ticket, news) = {
@@ -231,7 +233,7 @@ impl Keeper {
                 Asked::Ended(end) => return Ok(Turned::Ended(end)),
                 Asked::Busy => {
                     return Err(Refusal::capacity(
-                        "one call runs in this session and another one waits for it; send calls one after the other",
+                        "two calls are ahead in this session, where one runs and one more may wait; send calls one after the other",
                     ));
                 }
                 Asked::Wait(ticket) => {

@@ -7,6 +7,9 @@
 //!  refused  discard ─► Discarded ── left ─► free again
 //! ```
 //!
+//! Whoever has a session's turn is a call until it has its answer, then the removal of what that call left running; or nobody's
+//! call at all, while the session is suspended or is to make room.
+//!
 //! The sandbox of a session (`S`) is reachable only through an open session's turn, and leaves the table for good when its
 //! teardown begins, which happens once and never while a call holds the turn. A closed session therefore has nothing left
 //! to run in. Time is a duration since whatever moment the caller counts from; it must not go back.
@@ -27,6 +30,9 @@ pub(crate) const REMEMBERED: Duration = Duration::from_secs(600);
 /// How many ended sessions of one caller are remembered; the oldest is forgotten first. Each takes about 1 KiB.
 const REMEMBERED_OF_ONE_CALLER: usize = 1024;
 
+/// How many calls one session takes at once: one runs and one waits.
+const CALLS_AT_ONCE: usize = 2;
+
 /// How long a session nobody has named yet is kept when it would never be suspended.
 pub(crate) const UNCLAIMED: Duration = Duration::from_secs(300);
 
@@ -45,6 +51,8 @@ pub(crate) enum NoPlace {
     PerCaller,
     /// Every session of the owner that could make room is busy.
     OwnerBusy,
+    /// The session of the owner that is to make room is being swept: it does when its turn is back.
+    NotYet,
     Draining,
 }
 
@@ -74,9 +82,9 @@ pub(crate) struct Ticket(u64);
 #[derive(Debug)]
 pub(crate) enum Asked {
     Now(Turn),
-    /// The one that may wait. It is told by [`Woken`].
+    /// One that may wait. It is told by [`Woken`].
     Wait(Ticket),
-    /// One runs and one waits.
+    /// One runs and one waits, or two wait for a turn in which none runs.
     Busy,
     /// There is no turn any more.
     Ended(SessionEnded),
@@ -190,9 +198,9 @@ struct Entry<F, S> {
     whose: Whose,
     facts: Arc<F>,
     stage: Stage<S>,
-    /// The number of the turn that is out.
-    holder: Option<u64>,
-    waiter: Option<Ticket>,
+    holder: Option<Holder>,
+    /// Who waits for the turn, the next one first.
+    waiting: VecDeque<Ticket>,
     /// The place it is to make room for. It has given its own to that open for as long as the open is under way.
     makes_room_for: Option<u64>,
     claimed: bool,
@@ -205,6 +213,24 @@ struct Entry<F, S> {
     expires: Duration,
     /// Where it stands on the agenda.
     look: Option<Look>,
+}
+
+/// The turn that is out.
+#[derive(Clone, Copy, Debug)]
+struct Holder {
+    number: u64,
+    at: At,
+}
+
+/// What is done under a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// A call that has no answer yet.
+    Call,
+    /// A call that has its answer, and of which nothing may be left when the turn is given back.
+    Sweep,
+    /// No call: the session is being suspended, or is to be closed.
+    Rest,
 }
 
 #[derive(Debug)]
@@ -273,36 +299,34 @@ impl<F, S> Table<F, S> {
         Some(Arc::clone(&entry.facts))
     }
 
-    /// Asks for the turn. One holds it and one may wait.
+    /// Asks for the turn. One call may run in it and one may wait; a call that has its answer is neither.
     pub(crate) fn ask(&mut self, session: &Fingerprint) -> Option<Asked> {
         let entry = self.sessions.get(session)?;
         if let Some(ended) = entry.stage.ended() {
             return Some(Asked::Ended(ended.clone()));
         }
-        if entry.holder.is_none() {
-            return self.hold(session).map(Asked::Now);
-        }
-        if entry.waiter.is_some() {
+        let Some(holder) = entry.holder else {
+            return self.hold(session, At::Call).map(Asked::Now);
+        };
+        if entry.waiting.len() + usize::from(holder.at == At::Call) >= CALLS_AT_ONCE {
             return Some(Asked::Busy);
         }
         let ticket = Ticket(self.number());
-        self.sessions.get_mut(session)?.waiter = Some(ticket);
+        self.sessions.get_mut(session)?.waiting.push_back(ticket);
         Some(Asked::Wait(ticket))
     }
 
     /// The waiter has gone. A turn it was given meanwhile comes back by [`Table::release`].
     pub(crate) fn leave(&mut self, session: &Fingerprint, ticket: Ticket) {
-        if let Some(entry) = self.sessions.get_mut(session)
-            && entry.waiter == Some(ticket)
-        {
-            entry.waiter = None;
+        if let Some(entry) = self.sessions.get_mut(session) {
+            entry.waiting.retain(|one| *one != ticket);
         }
     }
 
-    fn hold(&mut self, session: &Fingerprint) -> Option<Turn> {
+    fn hold(&mut self, session: &Fingerprint, at: At) -> Option<Turn> {
         let number = self.number();
         let entry = self.sessions.get_mut(session)?;
-        entry.holder = Some(number);
+        entry.holder = Some(Holder { number, at });
         Some(Turn {
             session: session.clone(),
             number,
@@ -311,12 +335,12 @@ impl<F, S> Table<F, S> {
 
     fn held(&self, turn: &Turn) -> Option<&Entry<F, S>> {
         let entry = self.sessions.get(&turn.session)?;
-        (entry.holder? == turn.number).then_some(entry)
+        (entry.holder?.number == turn.number).then_some(entry)
     }
 
     fn held_mut(&mut self, turn: &Turn) -> Option<&mut Entry<F, S>> {
         let entry = self.sessions.get_mut(&turn.session)?;
-        (entry.holder? == turn.number).then_some(entry)
+        (entry.holder?.number == turn.number).then_some(entry)
     }
 
     /// The sandbox, for whoever has the turn of a session that has not ended.
@@ -371,7 +395,19 @@ impl<F, S> Table<F, S> {
         }
     }
 
-    /// Gives the turn back: to the waiter if there is one, or to the teardown of a session that has ended meanwhile.
+    /// The call that has the turn is about to have its answer. From here on it is ahead of nobody, and its session is as idle as
+    /// one whose turn is free, though nothing happens to it before the turn is back.
+    pub(crate) fn answered(&mut self, turn: &Turn, used: Use, now: Duration) {
+        let Some(entry) = self.held_mut(turn) else { return };
+        if let Some(holder) = &mut entry.holder {
+            holder.at = At::Sweep;
+        }
+        if used == Use::Ran {
+            entry.used = entry.used.max(now);
+        }
+    }
+
+    /// Gives the turn back: to the first who waits, or to the teardown of a session that has ended meanwhile.
     pub(crate) fn release(&mut self, turn: Turn, used: Use, now: Duration) -> Vec<Effect<S>> {
         let number = self.number();
         let Some(entry) = self.held_mut(&turn) else {
@@ -391,10 +427,10 @@ impl<F, S> Table<F, S> {
                 .into_iter()
                 .collect();
         }
-        let waiter = entry.waiter.take();
-        entry.holder = waiter.map(|_| number);
+        let next = entry.waiting.pop_front();
+        entry.holder = next.map(|_| Holder { number, at: At::Call });
         self.schedule(&turn.session);
-        let next = waiter.map(|ticket| {
+        let next = next.map(|ticket| {
             let turn = Turn {
                 session: turn.session,
                 number,
@@ -428,13 +464,26 @@ impl<F, S> Entry<F, S> {
     }
 
     /// Whoever waits is told of the end instead.
-    fn turn_away<T>(&mut self, end: &SessionEnded) -> Option<Effect<T>> {
-        self.waiter.take().map(|ticket| {
+    fn turn_away<T>(&mut self, end: &SessionEnded) -> Vec<Effect<T>> {
+        let told = |ticket| {
             Effect::Wake(Woken {
                 ticket,
                 news: Err(end.clone()),
             })
-        })
+        };
+        self.waiting.drain(..).map(told).collect()
+    }
+
+    /// Whether no call runs in it, nor waits to.
+    fn is_idle(&self) -> bool {
+        let runs = matches!(
+            self.holder,
+            Some(Holder {
+                at: At::Call | At::Rest,
+                ..
+            })
+        );
+        self.stage.ended().is_none() && !runs && self.waiting.is_empty()
     }
 }
 

@@ -123,6 +123,35 @@ async fn one_call_runs_one_waits_and_more_are_refused_at_once() {
 }
 
 #[tokio::test]
+async fn two_callers_that_each_send_one_call_after_the_other_are_never_told_of_a_third() {
+    let house = House::new(&[]);
+    house.script.sweep_waits.store(true, SeqCst);
+    let id = house.open("alice").await.unwrap().session_id;
+    house.cell("alice", &id, "1").await.unwrap();
+    let swept = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        // Nothing runs while the sweep does, and two wait.
+        assert_eq!(house.script.runs.load(SeqCst), 1);
+        assert_eq!(refused(house.cell("alice", &id, "4").await), BUSY);
+        house.script.sweep_waits.store(false, SeqCst);
+        house.script.sweeping.notify_one();
+    };
+    let (second, third, ()) = tokio::join!(house.cell("alice", &id, "2"), house.cell("alice", &id, "3"), swept);
+    let mut sequences = [second, third].map(|answer| answer.unwrap().run.record.unwrap().sequence);
+    sequences.sort_unstable();
+    assert_eq!(sequences, [2, 3]);
+    // Two closes are no different.
+    house.script.sweep_waits.store(true, SeqCst);
+    house.cell("alice", &id, "4").await.unwrap();
+    let (one, other, ()) = tokio::join!(house.close("alice", &id), house.close("alice", &id), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        house.script.sweeping.notify_one();
+    });
+    assert_eq!(one.unwrap().calls, 4);
+    assert_eq!(other.unwrap().calls, 4);
+}
+
+#[tokio::test]
 async fn a_call_that_could_never_run_is_told_so_and_not_that_the_session_is_busy() {
     let house = House::with(&[], LIMITS, &["javascript"]);
     let id = house.open("alice").await.unwrap().session_id;

@@ -157,6 +157,70 @@ async fn an_owner_whose_only_session_is_busy_keeps_it() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_only_being_swept_makes_room_once_it_is() {
+    let house = House::new(&[("SANDBOX_MAX_SESSIONS_PER_OWNER", "1")]);
+    house.script.sweep_waits.store(true, SeqCst);
+    let old = house.open_for("alice", "u1").await.unwrap().session_id;
+    house.cell("alice", &old, "1").await.unwrap();
+    // Whoever does not wait that long replaces nothing.
+    let request = OpenRequest {
+        protocol: 4,
+        owner: "u1".into(),
+        ..OpenRequest::default()
+    };
+    let late = house.corridor.open_session(within("alice", 50), request).await;
+    assert_eq!(refused(late), (Code::DeadlineExceeded, Reason::Capacity, None));
+    let swept = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(
+            (house.script.opens.load(SeqCst), house.script.closes.load(SeqCst)),
+            (1, 0)
+        );
+        house.script.sweeping.notify_one();
+    };
+    let (opened, ()) = tokio::join!(house.open_for("alice", "u1"), swept);
+    opened.unwrap();
+    assert_eq!(
+        refused(house.cell("alice", &old, "2").await),
+        ended_by(SessionEnd::Replaced)
+    );
+    assert_eq!((house.alive(), house.limiter.in_flight()), (1, 1));
+}
+
+#[tokio::test]
+async fn an_open_that_waits_for_a_sweep_is_refused_when_the_session_is_used_again_or_the_daemon_stops() {
+    for stops in [false, true] {
+        let house = House::new(&[("SANDBOX_MAX_SESSIONS_PER_OWNER", "1")]);
+        house.script.sweep_waits.store(true, SeqCst);
+        let id = house.open_for("alice", "u1").await.unwrap().session_id;
+        house.cell("alice", &id, "1").await.unwrap();
+        let meanwhile = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            if stops {
+                house.keeper.drain(Duration::from_secs(5)).await;
+            } else {
+                house.cell("alice", &id, "hold").await.unwrap();
+            }
+        };
+        let refused_first = async {
+            let answer = tokio::join!(house.open_for("alice", "u1"), async {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                if !stops {
+                    house.script.sweeping.notify_one();
+                }
+            });
+            assert_eq!(refused(answer.0), CAPACITY);
+            // Only then does the sweep, or the call, come to its end.
+            house.script.sweep_waits.store(false, SeqCst);
+            house.script.sweeping.notify_one();
+            house.script.release.notify_one();
+        };
+        tokio::join!(meanwhile, refused_first);
+        assert_eq!(house.script.opens.load(SeqCst), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_session_is_not_replaced_for_a_caller_that_has_gone_or_has_spent_its_rate() {
     let limits = plimsoll_service::limiter::Limits {
         rate_per_min: 1,

@@ -7,7 +7,7 @@ use plimsoll_core::{SessionEnd, SessionEnded};
 use plimsoll_record::Fingerprint;
 
 use super::{
-    Census, Effect, Entry, REMEMBERED_OF_ONE_CALLER, Stage, Summary, Table, TearDown, Turn, Use, ended, shutdown,
+    At, Census, Effect, Entry, REMEMBERED_OF_ONE_CALLER, Stage, Summary, Table, TearDown, Turn, Use, ended, shutdown,
 };
 
 impl<F, S> Table<F, S> {
@@ -237,7 +237,7 @@ impl<F, S> Table<F, S> {
                 let claimed = entry.claimed;
                 // Put off first: whatever becomes of it, it is not due again at once.
                 entry.idle_at = Some(now.saturating_add(entry.window()));
-                if let Some(turn) = self.hold(session) {
+                if let Some(turn) = self.hold(session, At::Rest) {
                     return vec![if claimed {
                         Effect::Suspend(turn)
                     } else {

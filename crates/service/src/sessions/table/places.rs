@@ -1,5 +1,6 @@
 //! Places: who gets one, who makes room for it, and what becomes of it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,11 +8,11 @@ use plimsoll_core::SessionEnd;
 use plimsoll_record::{Chain, Fingerprint};
 
 use super::{
-    Discarded, Effect, Entry, NewSession, NoPlace, Place, Replacing, Stage, Table, UNCLAIMED, Use, Whose, ended,
+    At, Discarded, Effect, Entry, NewSession, NoPlace, Place, Replacing, Stage, Table, UNCLAIMED, Use, Whose, ended,
 };
 
 impl<F, S> Table<F, S> {
-    /// A place for one more session. At the owner's cap its least recently used free sessions make room; their turns come with
+    /// A place for one more session. At the owner's cap its least recently used idle sessions make room; their turns come with
     /// the place, so nothing runs in them until they are closed or given back.
     pub(crate) fn reserve(&mut self, caller: &Arc<str>, owner: &str) -> Result<Place, NoPlace> {
         if self.draining {
@@ -32,7 +33,10 @@ impl<F, S> Table<F, S> {
                 entry.makes_room_for = Some(number);
             }
         }
-        let victims = victims.into_iter().filter_map(|one| self.hold(&one)).collect();
+        let victims = victims
+            .into_iter()
+            .filter_map(|one| self.hold(&one, At::Rest))
+            .collect();
         Ok(Place { number, victims })
     }
 
@@ -49,13 +53,16 @@ impl<F, S> Table<F, S> {
         };
         let opening = self.opening.values().filter(|one| *one == whose).count();
         let needed = (owned().count() + opening + 1).saturating_sub(cap);
-        let is_free = |entry: &Entry<F, S>| entry.holder.is_none() && entry.stage.ended().is_none();
-        let mut free: Vec<_> = owned().filter(|(_, entry)| is_free(entry)).collect();
-        if free.len() < needed {
+        let mut idle: Vec<_> = owned().filter(|(_, entry)| entry.is_idle()).collect();
+        if idle.len() < needed {
             return Err(NoPlace::OwnerBusy);
         }
-        free.sort_by(|(a, left), (b, right)| left.used.cmp(&right.used).then_with(|| a.as_str().cmp(b.as_str())));
-        Ok(free.into_iter().take(needed).map(|(one, _)| one.clone()).collect())
+        idle.sort_by(|(a, left), (b, right)| left.used.cmp(&right.used).then_with(|| a.as_str().cmp(b.as_str())));
+        idle.truncate(needed);
+        if idle.iter().any(|(_, entry)| entry.holder.is_some()) {
+            return Err(NoPlace::NotYet);
+        }
+        Ok(idle.into_iter().map(|(one, _)| one.clone()).collect())
     }
 
     fn room(&self, whose: &Whose) -> Result<(), NoPlace> {
@@ -156,7 +163,7 @@ impl<F, S> Table<F, S> {
             facts: new.facts,
             stage: Stage::Open(new.sandbox),
             holder: None,
-            waiter: None,
+            waiting: VecDeque::new(),
             makes_room_for: None,
             claimed: false,
             suspended: false,

@@ -41,12 +41,14 @@ pub(crate) struct Script {
     pub(crate) suspend_fails: AtomicBool,
     pub(crate) suspend_panics: AtomicBool,
     pub(crate) sweep_hangs: AtomicBool,
+    pub(crate) sweep_waits: AtomicBool,
     pub(crate) sweep_panics: AtomicBool,
     /// Fires when the sandboxes end by themselves.
     pub(crate) lost: CancellationToken,
     pub(crate) release: Notify,
     pub(crate) closing: Notify,
     pub(crate) suspending: Notify,
+    pub(crate) sweeping: Notify,
     pub(crate) resuming: Notify,
     /// The hints of the last open, and the time limit of the last call.
     pub(crate) languages: Mutex<Vec<String>>,
@@ -207,6 +209,9 @@ impl Session for ScriptedSession {
             assert!(!self.script.sweep_panics.load(SeqCst), "provider bug");
             if self.script.sweep_hangs.load(SeqCst) {
                 std::future::pending::<()>().await;
+            }
+            if self.script.sweep_waits.load(SeqCst) {
+                self.script.sweeping.notified().await;
             }
         })
     }

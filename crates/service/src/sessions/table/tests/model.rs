@@ -62,6 +62,9 @@ struct World {
     now: Duration,
     opens: Vec<Opening>,
     turns: Vec<Turn>,
+    /// Of the turns, by number: those of calls that have no answer yet, and those of calls that have one.
+    running: HashSet<u64>,
+    swept: HashSet<u64>,
     tickets: Vec<(Fingerprint, Ticket)>,
     downs: Vec<TearDown<u64>>,
     /// Sandboxes of opens that came to nothing, with their callers.
@@ -89,6 +92,8 @@ impl World {
             now: Duration::ZERO,
             opens: Vec::new(),
             turns: Vec::new(),
+            running: HashSet::new(),
+            swept: HashSet::new(),
             tickets: Vec::new(),
             downs: Vec::new(),
             unwanted: Vec::new(),
@@ -113,7 +118,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.dice.roll(22) {
+        match self.dice.roll(24) {
             0..=2 => self.reserve(),
             3..=5 => self.go_on_opening(),
             6..=9 => self.ask(),
@@ -140,6 +145,7 @@ impl World {
                     self.holds("only a session whose sandbox is gone is forgotten", seen.gone);
                 }
             }
+            21..=22 => self.answered(),
             _ if self.dice.roll(40) == 0 => {
                 self.draining = true;
                 let effects = self.table.drain();
@@ -183,9 +189,41 @@ impl World {
             NoPlace::Draining => self.draining,
             NoPlace::Total => self.standing(|_, _| true) == self.caps.total as usize,
             NoPlace::PerCaller => self.standing(|one, _| one == caller) == self.caps.per_caller as usize,
-            NoPlace::OwnerBusy => self.living(caller, owner) == self.caps.per_owner as usize,
+            NoPlace::OwnerBusy | NoPlace::NotYet => self.living(caller, owner) == self.caps.per_owner as usize,
         };
         self.holds("a place is refused only where there is none", full);
+        let idle: Vec<_> = self.idle(caller, owner).collect();
+        match none {
+            NoPlace::OwnerBusy => self.holds("a busy owner has no idle session", idle.is_empty()),
+            NoPlace::NotYet => {
+                let swept = |session: Fingerprint| self.turns.iter().any(|turn| turn.session == session);
+                self.holds("only a sweep is waited for", idle.into_iter().any(swept));
+            }
+            _ => {}
+        }
+    }
+
+    /// The open sessions of an owner in which no call runs or waits, and whose turn nobody has but a sweep.
+    fn idle<'a>(&'a self, caller: usize, owner: &'a str) -> impl Iterator<Item = Fingerprint> + 'a {
+        let own = move |seen: &&Seen| seen.caller == caller && seen.owner == owner && !self.gives_way(seen);
+        let open = self.seen.values().filter(own).filter(|seen| seen.ended.is_none());
+        open.map(|seen| Fingerprint::of(&seen.sandbox.to_string()))
+            .filter(|session| {
+                let turns: Vec<_> = self.turns.iter().filter(|turn| turn.session == *session).collect();
+                self.waiting(session) == 0
+                    && self.outstanding(session) == turns.len()
+                    && turns.iter().all(|turn| self.swept.contains(&turn.number))
+            })
+    }
+
+    fn waiting(&self, session: &Fingerprint) -> usize {
+        self.tickets.iter().filter(|(one, _)| one == session).count()
+    }
+
+    /// Calls of a session that have no answer yet: one that runs, and those that wait.
+    fn ahead(&self, session: &Fingerprint) -> usize {
+        let runs = |turn: &&Turn| turn.session == *session && self.running.contains(&turn.number);
+        self.waiting(session) + self.turns.iter().filter(runs).count()
     }
 
     /// Whether an open that is under way counts in the session's stead.
@@ -300,6 +338,7 @@ impl World {
         match self.table.ask(&session).unwrap() {
             Asked::Now(turn) => {
                 self.holds("a closed session gives no turn", ended.is_none());
+                self.running.insert(turn.number);
                 self.turns.push(turn);
             }
             Asked::Wait(ticket) => {
@@ -307,11 +346,24 @@ impl World {
                 self.tickets.push((session, ticket));
             }
             Asked::Busy => {
-                let waits = self.tickets.iter().any(|(one, _)| *one == session);
-                self.holds("a call is turned away only when one waits already", waits);
+                let full = self.ahead(&session) == CALLS_AT_ONCE;
+                self.holds("a call is turned away only when two are ahead", full);
             }
             Asked::Ended(end) => self.holds("the first end wins", ended == Some(end.end)),
         }
+    }
+
+    /// A call that runs has its answer; its turn is not back yet.
+    fn answered(&mut self) {
+        let Some(turn) = self.dice.pick(&mut self.turns) else {
+            return;
+        };
+        if self.running.remove(&turn.number) {
+            let used = if self.dice.roll(2) == 0 { Use::Ran } else { Use::Nothing };
+            self.table.answered(&turn, used, self.now);
+            self.swept.insert(turn.number);
+        }
+        self.turns.push(turn);
     }
 
     fn leave(&mut self) {
@@ -465,6 +517,7 @@ impl World {
                     match news {
                         Ok(turn) => {
                             self.holds("a waiter is given its own session's turn", turn.session == session);
+                            self.running.insert(turn.number);
                             self.turns.push(turn);
                         }
                         Err(told) => {
@@ -540,8 +593,7 @@ impl World {
         for seen in self.seen.values() {
             let session = Fingerprint::of(&seen.sandbox.to_string());
             self.holds("one call has the turn", self.outstanding(&session) <= 1);
-            let waiting = self.tickets.iter().filter(|(one, _)| *one == session).count();
-            self.holds("one call waits", waiting <= 1);
+            self.holds("one call runs and one waits", self.ahead(&session) <= CALLS_AT_ONCE);
             let told = self.table.ended(&session).map(|ended| ended.end);
             self.holds("an end is remembered", told == seen.ended);
         }

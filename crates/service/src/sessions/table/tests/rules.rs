@@ -109,6 +109,88 @@ fn a_lifetime_that_passes_cuts_the_call_and_tells_the_waiter() {
     assert!(matches!(effects.as_slice(), [Effect::TearDown(_)]));
 }
 
+fn waits(table: &mut Table<(), u64>, session: &Fingerprint) -> Ticket {
+    match table.ask(session).unwrap() {
+        Asked::Wait(ticket) => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The turn goes to this one, and to nobody else.
+fn given(mut effects: Vec<Effect<u64>>, to: Ticket) -> Turn {
+    match (effects.pop(), effects.pop()) {
+        (Some(Effect::Wake(Woken { ticket, news: Ok(turn) })), None) if ticket == to => turn,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_call_that_has_its_answer_is_ahead_of_nobody() {
+    let (mut table, session) = one(0);
+    let first = turn(&mut table, &session);
+    let second = waits(&mut table, &session);
+    assert!(matches!(table.ask(&session), Some(Asked::Busy)));
+    table.answered(&first, Use::Ran, SECOND);
+    let third = waits(&mut table, &session);
+    assert!(matches!(table.ask(&session), Some(Asked::Busy)));
+    // They have the turn in their order, and from here on the second one runs.
+    let second = given(table.release(first, Use::Ran, SECOND), second);
+    assert!(matches!(table.ask(&session), Some(Asked::Busy)));
+    let third = given(table.release(second, Use::Ran, SECOND), third);
+    waits(&mut table, &session);
+    drop(third);
+}
+
+#[test]
+fn while_a_session_is_being_suspended_two_may_wait_and_both_are_told_of_its_end() {
+    let (mut table, session) = one(10);
+    table.find(&session, "alice", false).unwrap();
+    let Some(Effect::Suspend(rest)) = table.tick(10 * SECOND).pop() else {
+        panic!("not suspended");
+    };
+    let tickets = [waits(&mut table, &session), waits(&mut table, &session)];
+    assert!(matches!(table.ask(&session), Some(Asked::Busy)));
+    let effects = table.end(&session, ended(SessionEnd::Shutdown, ""));
+    let told: Vec<_> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Wake(Woken { ticket, news: Err(_) }) => Some(*ticket),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, tickets);
+    assert!(matches!(
+        table.release(rest, Use::Nothing, 11 * SECOND).as_slice(),
+        [Effect::TearDown(_)]
+    ));
+}
+
+#[test]
+fn a_session_that_is_only_being_swept_makes_room_when_its_turn_is_back() {
+    let caps = Caps { per_owner: 2, ..CAPS };
+    let mut table = Table::new(caps);
+    let older = open(&mut table, 1, "u1", 0);
+    let newer = open(&mut table, 2, "u1", 0);
+    let swept = turn(&mut table, &older);
+    table.answered(&swept, Use::Ran, SECOND);
+    let held = turn(&mut table, &newer);
+    table.release(held, Use::Ran, 2 * SECOND);
+    // The other one is free, and was used later.
+    let reserve = |table: &mut Table<(), u64>| table.reserve(&"alice".into(), "u1");
+    assert!(matches!(reserve(&mut table), Err(NoPlace::NotYet)));
+    // A call that waits is a use to come: the other one is the idle one then.
+    let ticket = waits(&mut table, &older);
+    let place = reserve(&mut table).unwrap();
+    assert_eq!(place.victims[0].session, newer);
+    table.abandon(place);
+    let held = turn(&mut table, &newer);
+    assert!(matches!(reserve(&mut table), Err(NoPlace::OwnerBusy)));
+    table.release(held, Use::Ran, 4 * SECOND);
+    table.leave(&older, ticket);
+    assert!(table.release(swept, Use::Ran, 3 * SECOND).is_empty());
+    assert_eq!(reserve(&mut table).unwrap().victims[0].session, older);
+}
+
 #[test]
 fn a_providers_own_earlier_end_wins_over_ours() {
     let (mut table, session) = one(0);
