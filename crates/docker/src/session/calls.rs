@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::room::Entered;
 use crate::answer::{self, gone, limit_ms};
 use crate::limits_hit::Reading;
-use crate::run::{project_plan, reading, snippet_plan, too_late};
+use crate::run::{project_plan, reading, snippet_plan};
 use crate::snapshot::Snapshot;
 use crate::talk::{Ending, Talked};
 
@@ -99,7 +99,8 @@ async fn answer(
             let (result, diagnostics) = cell(*end, reading);
             Ok((RunResult::Cell(result), diagnostics))
         }
-        Ending::NotRun(cause) => Err(not_run(cause, context).into()),
+        // Once it was said that code was started, nothing takes that back.
+        Ending::NotRun(cause) if !talked.started => Err(not_run(cause, context).into()),
         other => {
             let ended = inside.lost_touch().await;
             tracing::warn!(cause = ?other, end = ended.end.as_str(), "a session ended during a call");
@@ -186,7 +187,9 @@ fn not_run(cause: NotRun, context: &RunContext) -> Refusal {
              leave no room: a project ends them"
         )),
         NotRun::TooLate if context.cancelled.is_cancelled() => gone(),
-        NotRun::TooLate => too_late(),
+        NotRun::TooLate => Refusal::too_late(
+            "the call's deadline passed before its code was handed over; nothing of it ran. Allow more time",
+        ),
     }
 }
 

@@ -410,6 +410,24 @@ async fn what_pid_1_did_not_run_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
+async fn what_was_started_is_never_refused_as_not_run() {
+    let guest = [
+        Act::Planned,
+        Act::Say(GuestMessage::Started),
+        Act::Say(GuestMessage::NotRun(NotRun::TooLate)),
+    ];
+    let engine = engine(opened(guest));
+    let docker = provider(&engine).await;
+    let session = open(&docker).await;
+    engine.on_call("wait", || Reply::Json(200, json!({ "StatusCode": 0 })));
+    match run(&*session).await {
+        Err(RunError::MayHaveRun(fault)) => assert_eq!(fault.kind(), FaultKind::SessionEnded),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(session.ended().unwrap().end, SessionEnd::BoundaryFailed);
+}
+
+#[tokio::test]
 async fn a_close_tells_the_truth_about_the_container_and_can_be_asked_again() {
     let engine = engine(opened([]));
     let docker = provider(&engine).await;
