@@ -62,6 +62,8 @@ pub(crate) enum Reply {
     Attach(Guest),
     /// The container that was asked for last, as an inspection shows it, with these changes to its host configuration.
     Made(Value),
+    /// The same under this name.
+    Named(&'static str),
 }
 
 impl Reply {
@@ -331,6 +333,11 @@ async fn answer(
         script.asked.push(asked);
         match script.next(&parts.method, path) {
             Reply::Made(changes) => Reply::Json(200, script.made(&changes)),
+            Reply::Named(name) => {
+                let mut made = script.made(&json!({}));
+                made["Name"] = json!(name);
+                Reply::Json(200, made)
+            }
             other => other,
         }
     };
@@ -347,7 +354,7 @@ async fn answer(
     match reply {
         Reply::Json(status, value) => Ok(plain(status, value.to_string().into())),
         Reply::Raw(status, body) => Ok(plain(status, body)),
-        Reply::Silence | Reply::After(..) | Reply::Made(_) => std::future::pending().await,
+        Reply::Silence | Reply::After(..) | Reply::Made(_) | Reply::Named(_) => std::future::pending().await,
         Reply::Hangup => Err(std::io::Error::other("the script hangs up")),
         Reply::Later(receiver) => {
             let receiver = receiver.lock().take();

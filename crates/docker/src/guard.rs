@@ -59,6 +59,8 @@ pub(crate) struct Container {
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
     pub(crate) name: ContainerName,
+    /// What the engine calls it, once it has said so. A name may be taken from it and given to another.
+    pub(crate) id: Option<String>,
     pub(crate) mounted: Mounted,
     /// Its processors.
     pub(crate) lease: CoreLease,
@@ -68,6 +70,13 @@ pub(crate) struct Parts {
     pub(crate) held: Option<Permit>,
     /// Whether it may still be running although nobody speaks to it any more.
     pub(crate) force: bool,
+}
+
+impl Parts {
+    /// What to ask the engine for.
+    pub(crate) fn reference(&self) -> &str {
+        self.id.as_deref().unwrap_or(self.name.as_str())
+    }
 }
 
 /// What the host sees of a container that was started.
@@ -118,11 +127,12 @@ impl Container {
         lease: CoreLease,
         teardown: Arc<Teardown>,
     ) -> Self {
-        teardown.hold(&name);
+        teardown.hold(name.as_str());
         Self {
             parts: Some(Parts {
                 engine,
                 name,
+                id: None,
                 mounted,
                 lease,
                 seen: None,
@@ -134,6 +144,12 @@ impl Container {
         }
     }
 
+    /// The engine has made it, and calls it this.
+    pub(crate) fn made(&mut self, id: String) {
+        self.teardown.hold(&id);
+        self.parts_mut().id = Some(id);
+    }
+
     /// It runs.
     pub(crate) fn started(&mut self, process: Later<Arc<SandboxProcess>>, exit: Later<Exit>) {
         self.parts_mut().seen = Some(Seen::new(process, exit));
@@ -142,6 +158,11 @@ impl Container {
     /// Its name.
     pub(crate) fn name(&self) -> &ContainerName {
         &self.parts().name
+    }
+
+    /// What to ask the engine for: its ID, or its name while the engine has not told one.
+    pub(crate) fn reference(&self) -> &str {
+        self.parts().reference()
     }
 
     /// Keeps the call's capacity until the container's process is gone.

@@ -179,24 +179,25 @@ impl Launcher {
             container.keep(capacity);
         }
         let name = container.name().clone();
-        let (mut container, id) = self
+        let mut container = self
             .created(engine.clone(), container, spec.platform.clone(), request.clone())
             .await?;
+        let id = container.reference().to_owned();
         let inspected = async {
-            let made = engine.inspect_container(name.as_str()).await?;
+            let made = engine.inspect_container(&id).await?;
             read_back(&request, &made).map_err(LaunchError::from)
         };
         let (attached, exit, ()) = tokio::try_join!(
-            async { engine.attach(name.as_str()).await.map_err(LaunchError::from) },
-            async { engine.wait_next_exit(name.as_str()).await.map_err(LaunchError::from) },
+            async { engine.attach(&id).await.map_err(LaunchError::from) },
+            async { engine.wait_next_exit(&id).await.map_err(LaunchError::from) },
             inspected,
         )?;
-        engine.start(name.as_str()).await?;
+        engine.start(&id).await?;
         let told = async move { exit.exit().await.ok() };
         let process = {
-            let (engine, name) = (engine.clone(), name.clone());
+            let engine = engine.clone();
             async move {
-                let running = engine.inspect_container(name.as_str()).await.ok()?;
+                let running = engine.inspect_container(&id).await.ok()?;
                 let pid = running.state?.pid?;
                 let found = SandboxProcess::of(pid, &id);
                 found
@@ -227,16 +228,17 @@ impl Launcher {
     async fn created(
         &self,
         engine: Engine,
-        container: Container,
+        mut container: Container,
         platform: Option<String>,
         request: Box<ContainerCreateBody>,
-    ) -> Result<(Container, String), LaunchError> {
+    ) -> Result<Container, LaunchError> {
         let creation = self.teardown.follow(async move {
             let name = container.name().clone();
             let id = engine
                 .create_container(name.as_str(), platform.as_deref(), request)
                 .await?;
-            Ok::<_, EngineError>((container, id))
+            container.made(id);
+            Ok::<_, EngineError>(container)
         });
         Ok(creation.await.map_err(io::Error::other)??)
     }

@@ -110,14 +110,14 @@ impl Drop for PrivateFolder {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("container {name} is not gone after {} attempts: {last}", REMOVE_PAUSES.len())]
 pub struct NotRemoved {
-    /// Its name.
+    /// Its ID, or its name where the engine never told one.
     pub name: String,
     /// What the last attempt came to.
     pub last: String,
 }
 
-/// Removes a container, killing it first, and sees it gone: a listing by its exact name comes back empty. At most three
-/// attempts of ten seconds with pauses of one and two seconds.
+/// Removes a container, by ID or name, killing it first, and sees it gone: a listing by its exact ID or name comes back empty.
+/// At most three attempts of ten seconds with pauses of one and two seconds.
 ///
 /// # Errors
 /// It is still there, or the engine could not say that it is not.
@@ -153,7 +153,8 @@ async fn removed_and_gone(engine: &Engine, name: &str) -> Result<(), EngineError
     }
 }
 
-/// Removes what dead daemons and ended lives left: containers, then folders. `holds` names this process's own containers,
+/// Removes what dead daemons and ended lives left: containers, then folders. `holds` knows this process's own containers by
+/// name or ID,
 /// which are never touched. Returns how many containers were removed.
 ///
 /// # Errors
@@ -175,11 +176,10 @@ pub async fn reconcile(
     };
     let mut removed = 0;
     for container in &listed {
-        if container.names().any(&holds) || !owners.orphaned(container, now).await {
+        if container.names().chain([container.id.as_str()]).any(&holds) || !owners.orphaned(container, now).await {
             continue;
         }
-        let Some(name) = container.names().next() else { continue };
-        match force_remove(engine, name).await {
+        match force_remove(engine, &container.id).await {
             Ok(()) => removed += 1,
             Err(error) => tracing::warn!(%error, "an orphan could not be removed"),
         }

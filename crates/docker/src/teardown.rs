@@ -13,7 +13,6 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use crate::container::ContainerName;
 use crate::engine::Engine;
 use crate::guard::{Mounted, Parts};
 use crate::orphans::{self, NotRemoved};
@@ -37,7 +36,7 @@ pub(crate) struct Teardown {
     tasks: TaskTracker,
     /// Whose process is gone and whom the engine has not cleared away.
     waiting: AtomicUsize,
-    /// Names of everything this process has made and not seen gone.
+    /// Names and IDs of everything this process has made and not seen gone.
     names: Mutex<HashSet<String>>,
 }
 
@@ -52,14 +51,18 @@ impl Teardown {
         }
     }
 
-    /// This process has, or may soon have, a container of this name.
-    pub(crate) fn hold(&self, name: &ContainerName) {
-        self.names.lock().insert(name.as_str().to_owned());
+    /// This process has, or may soon have, a container of this name or ID.
+    pub(crate) fn hold(&self, name: &str) {
+        self.names.lock().insert(name.to_owned());
     }
 
-    /// Whether this process has a container of this name.
+    /// Whether this process has a container of this name or ID.
     pub(crate) fn holds(&self, name: &str) -> bool {
         self.names.lock().contains(name)
+    }
+
+    fn let_go(&self, name: &str) {
+        self.names.lock().remove(name);
     }
 
     /// Ends a container in the background.
@@ -94,9 +97,11 @@ impl Teardown {
     }
 
     async fn end(&self, parts: Parts) -> Result<(), NotRemoved> {
+        let reference = parts.reference().to_owned();
         let Parts {
             engine,
             name,
+            id,
             mounted,
             lease,
             seen,
@@ -110,12 +115,12 @@ impl Teardown {
         let removed = if gone {
             let behind = self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WITHOUT_CAPACITY;
             let held = held.filter(|_| behind);
-            let cleared = self.cleared(&engine, &name).await;
+            let cleared = self.cleared(&engine, &reference).await;
             drop(held);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             cleared
         } else {
-            let removed = orphans::force_remove(&engine, name.as_str()).await;
+            let removed = orphans::force_remove(&engine, &reference).await;
             drop(held);
             removed
         };
@@ -123,17 +128,20 @@ impl Teardown {
         if let Mounted::Broker(socket) = mounted {
             socket.close().await;
         }
-        self.names.lock().remove(name.as_str());
+        self.let_go(name.as_str());
+        if let Some(id) = id {
+            self.let_go(&id);
+        }
         removed
     }
 
     /// Looks until the engine has cleared the container away, and tells it to where it does not.
-    async fn cleared(&self, engine: &Engine, name: &ContainerName) -> Result<(), NotRemoved> {
+    async fn cleared(&self, engine: &Engine, container: &str) -> Result<(), NotRemoved> {
         let look = async {
             let mut pause = LOOK_EVERY;
             loop {
                 sleep(pause).await;
-                if matches!(engine.exists(name.as_str()).await, Ok(false)) {
+                if matches!(engine.exists(container).await, Ok(false)) {
                     return;
                 }
                 pause = (pause * 2).min(LOOK_EVERY * 10);
@@ -141,7 +149,7 @@ impl Teardown {
         };
         match timeout(CLEARED_BY_ITSELF, look).await {
             Ok(()) => Ok(()),
-            Err(_) => orphans::force_remove(engine, name.as_str()).await,
+            Err(_) => orphans::force_remove(engine, container).await,
         }
     }
 }

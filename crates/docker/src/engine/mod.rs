@@ -282,15 +282,18 @@ impl Engine {
         self.list(&serde_json::json!({ "label": [label] })).await
     }
 
-    /// Whether a container of exactly this name exists, running or not.
+    /// Whether the container of this ID, or of exactly this name, exists, running or not.
     ///
     /// # Errors
     /// As every call.
-    pub async fn exists(&self, name: &str) -> Result<bool, EngineError> {
-        let listed = self
-            .list(&serde_json::json!({ "name": [format!("^/?{name}$")] }))
-            .await?;
-        Ok(listed.iter().any(|container| container.is_named(name)))
+    pub async fn exists(&self, container: &str) -> Result<bool, EngineError> {
+        if is_container_id(container) {
+            let listed = self.list(&serde_json::json!({ "id": [container] })).await?;
+            return Ok(listed.iter().any(|one| one.id == container));
+        }
+        let named = format!("^/?{container}$");
+        let listed = self.list(&serde_json::json!({ "name": [named] })).await?;
+        Ok(listed.iter().any(|one| one.is_named(container)))
     }
 
     async fn list(&self, filters: &serde_json::Value) -> Result<Vec<Listed>, EngineError> {

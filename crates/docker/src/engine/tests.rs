@@ -248,6 +248,20 @@ async fn only_the_exact_name_counts_as_existing() {
 }
 
 #[tokio::test]
+async fn a_container_asked_for_by_its_id_exists_whatever_its_name() {
+    let fake = FakeEngine::healthy();
+    let engine = connected(&fake).await;
+    let (own, other) = ("a".repeat(64), "b".repeat(64));
+    for (listed, exists) in [(&other, false), (&own, true)] {
+        let listing = json!([{ "Id": listed, "Names": ["/another"] }]);
+        fake.on("GET", "/containers/json", [Reply::Json(200, listing)]);
+        assert_eq!(engine.exists(&own).await, Ok(exists));
+    }
+    let asked = fake.asked().pop().unwrap();
+    assert_eq!(asked.query["filters"], format!(r#"{{"id":["{own}"]}}"#));
+}
+
+#[tokio::test]
 async fn removal_kills_and_takes_the_volumes_along() {
     let fake = FakeEngine::healthy();
     let engine = connected(&fake).await;

@@ -40,6 +40,8 @@ const EXIT_TOLD: Duration = Duration::from_secs(2);
 pub(crate) struct Room {
     engine: Engine,
     name: ContainerName,
+    /// What the engine calls it, whatever its name becomes.
+    id: String,
     standing: Standing,
     disk_bytes: u64,
     /// Held by whoever is inside; `None` once it is being removed.
@@ -111,7 +113,8 @@ impl Room {
         };
         let mut member = launcher.launch(snapshot, order).await?;
         let name = member.container.name().clone();
-        let seen = snapshot.engine.inspect_container(name.as_str()).await?;
+        let id = member.container.reference().to_owned();
+        let seen = snapshot.engine.inspect_container(&id).await?;
         let standing = Standing::of(&seen);
         if Running::of(&seen) != Running::Yes || !standing.is_alone() {
             return Err(RoomError::Unfit("it does not run, or has a network".to_owned()));
@@ -125,6 +128,7 @@ impl Room {
         Ok(Self {
             engine: snapshot.engine.clone(),
             name,
+            id,
             standing,
             disk_bytes,
             exit: member.container.exits(),
@@ -188,10 +192,10 @@ impl Room {
     async fn look(&self) -> Result<Result<(), SessionEnded>, Refusal> {
         let changed = |detail| self.end(SessionEnd::SandboxChanged, detail);
         let engine = self.engine.with_budget(INSPECT);
-        let seen = match engine.inspect_container(self.name.as_str()).await {
+        let seen = match engine.inspect_container(&self.id).await {
             Ok(seen) => seen,
             Err(error) => {
-                return match engine.exists(self.name.as_str()).await {
+                return match engine.exists(&self.id).await {
                     Ok(false) => Ok(Err(changed("somebody removed its sandbox"))),
                     Ok(true) | Err(_) => Err(Refusal::new(
                         Code::Internal,
@@ -204,10 +208,10 @@ impl Room {
         Ok(match Running::of(&seen) {
             Running::Paused => Err(changed("somebody paused its sandbox")),
             Running::No => Err(self.end(SessionEnd::MainProcessEnded, "its main process has ended")),
-            Running::Yes if Standing::of(&seen) != self.standing => {
-                Err(changed("somebody changed a setting of its sandbox"))
-            }
-            Running::Yes => Ok(()),
+            Running::Yes => match Standing::of(&seen).changed_since(&self.standing) {
+                Some(how) => Err(changed(how)),
+                None => Ok(()),
+            },
         })
     }
 
@@ -219,11 +223,7 @@ impl Room {
             let _told = timeout(EXIT_TOLD, exit.get()).await;
         }
         let engine = self.engine.with_budget(INSPECT);
-        match engine
-            .inspect_container(self.name.as_str())
-            .await
-            .map(|seen| Running::of(&seen))
-        {
+        match engine.inspect_container(&self.id).await.map(|seen| Running::of(&seen)) {
             Ok(Running::No) | Err(EngineError::NotFound { .. }) => {
                 self.end(SessionEnd::MainProcessEnded, "its main process ended during a call")
             }
@@ -285,7 +285,7 @@ impl Room {
             self.lost_touch().await;
             return Err(RoomError::Unfit(cause));
         }
-        self.engine.pause(self.name.as_str()).await.map_err(|error| {
+        self.engine.pause(&self.id).await.map_err(|error| {
             self.end(SessionEnd::BoundaryFailed, "its sandbox could not be suspended");
             error.into()
         })
@@ -297,7 +297,7 @@ impl Room {
     /// It cannot be thawed; the session has ended.
     pub(crate) async fn thaw(&self) -> Result<(), EngineError> {
         let _inside = self.inside.lock().await;
-        self.engine.unpause(self.name.as_str()).await.inspect_err(|_| {
+        self.engine.unpause(&self.id).await.inspect_err(|_| {
             self.end(SessionEnd::BoundaryFailed, "its sandbox could not be resumed");
         })
     }
@@ -315,7 +315,7 @@ impl Room {
         // Who removes a container ends it first.
         let until = Instant::now() + VANISHES;
         while Instant::now() < until {
-            if matches!(self.engine.exists(self.name.as_str()).await, Ok(false)) {
+            if matches!(self.engine.exists(&self.id).await, Ok(false)) {
                 return self.end(SessionEnd::SandboxChanged, "somebody removed its sandbox");
             }
             sleep(LOOK_EVERY).await;
@@ -346,7 +346,7 @@ impl Room {
                     last: error.to_string(),
                 })
             }),
-            Removal::Failed => orphans::force_remove(&self.engine, self.name.as_str()).await,
+            Removal::Failed => orphans::force_remove(&self.engine, &self.id).await,
         };
         *removal = if outcome.is_ok() {
             Removal::Gone

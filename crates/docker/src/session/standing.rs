@@ -11,6 +11,7 @@ pub(crate) struct Standing {
     mounts: Vec<MountPoint>,
     /// Sorted.
     networks: Vec<String>,
+    name: Option<String>,
 }
 
 /// What the engine says of a container now.
@@ -41,6 +42,16 @@ impl Standing {
             host_config: seen.host_config.clone(),
             mounts,
             networks,
+            name: seen.name.clone(),
+        }
+    }
+
+    /// What is no longer as it was `before`, in words for the caller; `None` where nothing is.
+    pub(crate) fn changed_since(&self, before: &Self) -> Option<&'static str> {
+        if self.name != before.name {
+            Some("somebody renamed its sandbox")
+        } else {
+            (self != before).then_some("somebody changed a setting of its sandbox")
         }
     }
 

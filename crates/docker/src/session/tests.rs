@@ -278,6 +278,30 @@ async fn a_container_that_is_not_the_one_that_was_opened_is_not_used() {
 }
 
 #[tokio::test]
+async fn a_container_that_was_renamed_is_said_to_be_and_is_removed_by_its_id() {
+    let engine = engine(opened(printed("never")));
+    let docker = provider(&engine).await;
+    let session = open(&docker).await;
+    inspected(&engine, [Reply::Named("/another")]);
+    let refusal = refused(run(&*session).await);
+    assert_eq!(ended(&refusal), SessionEnd::SandboxChanged);
+    assert_eq!(session.ended().unwrap().detail, "somebody renamed its sandbox");
+    session.close().await.unwrap();
+    let of_one = |asked: &Asked| {
+        let path = asked.path.strip_prefix("/containers/")?;
+        (!matches!(path, "create" | "json")).then(|| path.to_owned())
+    };
+    let of_ones: Vec<String> = engine.asked().iter().filter_map(of_one).collect();
+    assert!(of_ones.iter().all(|path| path.starts_with(CONTAINER_ID)), "{of_ones:?}");
+    assert!(
+        engine
+            .asked()
+            .iter()
+            .any(|asked| asked.method == "DELETE" && asked.path == format!("/containers/{CONTAINER_ID}"))
+    );
+}
+
+#[tokio::test]
 async fn a_stream_that_ended_between_calls_is_an_end_before_anything_ran() {
     let engine = FakeEngine::healthy();
     inspected(&engine, [Reply::Made(json!({}))]);
