@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_guest_messages::LimitFacts;
 use rustix::fs::{statfs, statvfs};
+use rustix::process::{Resource, Rlimit, getrlimit};
 
 use crate::{sys, tree};
 
@@ -71,6 +72,29 @@ impl CallFacts {
             peak_memory: peak_memory(),
         }
     }
+}
+
+/// The limits on what this process may use. Guest code may change them (gVisor, other profiles).
+pub(crate) fn own_limits() -> Vec<Rlimit> {
+    let all = [
+        Resource::Cpu,
+        Resource::Fsize,
+        Resource::Data,
+        Resource::Stack,
+        Resource::Core,
+        Resource::Rss,
+        Resource::Nproc,
+        Resource::Nofile,
+        Resource::Memlock,
+        Resource::As,
+        Resource::Locks,
+        Resource::Sigpending,
+        Resource::Msgqueue,
+        Resource::Nice,
+        Resource::Rtprio,
+        Resource::Rttime,
+    ];
+    all.into_iter().map(getrlimit).collect()
 }
 
 fn oom_kills() -> u64 {

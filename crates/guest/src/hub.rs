@@ -8,8 +8,9 @@ use plimsoll_guest_messages::limits::{ERROR_TEXT_CAP, HEARTBEAT_MS};
 use plimsoll_guest_messages::{Direction, End, Fault, GuestMessage, HostMessage, Intake, Open, Plan, Sender};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, wait};
+use rustix::process::{Pid, Rlimit, WaitOptions, wait};
 
+use crate::facts::own_limits;
 use crate::sys::{self, OwnDeath};
 
 /// How often PID 1 puts off its own death.
@@ -74,6 +75,8 @@ pub(crate) struct Hub {
     next_beat: Option<Instant>,
     ended: Vec<(Pid, End)>,
     session: bool,
+    /// PID 1's own, before any guest code ran.
+    limits: Vec<Rlimit>,
     kept: Vec<Pid>,
     stop_asked: bool,
     own_death: Option<OwnDeath>,
@@ -97,6 +100,7 @@ impl Hub {
             next_beat: None,
             ended: Vec::new(),
             session: false,
+            limits: own_limits(),
             kept: Vec::new(),
             stop_asked: false,
             own_death: OwnDeath::set(),
@@ -193,6 +197,11 @@ impl Hub {
     /// Whether no process of the guest can be alive while PID 1 starts one.
     pub(crate) const fn is_alone(&self) -> bool {
         !self.session
+    }
+
+    /// Whether the limits on PID 1 are those that it started with. Nobody sets changed ones back, so every later project is told.
+    pub(crate) fn has_its_limits(&self) -> bool {
+        own_limits() == self.limits
     }
 
     /// This child stays when a call's processes end.

@@ -10,7 +10,6 @@ use plimsoll_guest_messages::{
 };
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit};
 
 use crate::beneath::{Root, replace};
 use crate::child::{Alone, Child, Ended, Start, deadline};
@@ -36,16 +35,17 @@ const NOT_STARTED: i32 = 127;
 /// Runs a project and queues its report.
 pub(crate) fn run(hub: &mut Hub, image: &[Variable], plan: &ProjectPlan) -> Result<(), Stop> {
     hub.begin_call()?;
-    let limits = own_limits();
     let mut facts = CallFacts::begin();
     let mut report = Report::default();
     match prepare(hub, image, plan)? {
         Ok((root, environment)) => {
             steps(hub, plan, &environment, &mut report, &mut facts)?;
-            if own_limits() == limits {
+            if hub.has_its_limits() {
                 artifacts(hub, &root, plan, &mut report)?;
             } else {
-                report.error = "the runner's own resource limits were changed during the run".into();
+                report.error =
+                    "the runner's own resource limits were changed by a step, or by an earlier call of the session"
+                        .into();
             }
         }
         Err(error) => report.error = error,
@@ -251,26 +251,4 @@ fn encode(report: Report) -> Result<Vec<u8>, Stop> {
             };
         }
     }
-}
-
-fn own_limits() -> Vec<Rlimit> {
-    let all = [
-        Resource::Cpu,
-        Resource::Fsize,
-        Resource::Data,
-        Resource::Stack,
-        Resource::Core,
-        Resource::Rss,
-        Resource::Nproc,
-        Resource::Nofile,
-        Resource::Memlock,
-        Resource::As,
-        Resource::Locks,
-        Resource::Sigpending,
-        Resource::Msgqueue,
-        Resource::Nice,
-        Resource::Rtprio,
-        Resource::Rttime,
-    ];
-    all.into_iter().map(getrlimit).collect()
 }

@@ -385,7 +385,7 @@ fn a_changed_limit_of_the_runner_is_the_runners_failure() {
     );
     assert_eq!(
         report.error,
-        "the runner's own resource limits were changed during the run"
+        "the runner's own resource limits were changed by a step, or by an earlier call of the session"
     );
     assert_eq!((report.steps_begun, report.artifacts.len()), (2, 0));
 }

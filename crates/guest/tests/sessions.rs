@@ -8,7 +8,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use plimsoll_guest_messages::{
-    CellEnd, CellOutcome, CellPlan, Disk, GuestMessage, Language, NotRun, Plan, Prepare, ProjectFile, SweepEnd,
+    CellEnd, CellOutcome, CellPlan, Disk, End, GuestMessage, Language, NotRun, Plan, Prepare, ProjectFile, SweepEnd,
     SweepPlan, WarmPlan,
 };
 use support::{Sandbox, snippet, steps, text};
@@ -483,6 +483,24 @@ fn output_is_exact_to_the_byte_and_capped() {
     assert_eq!((end.stdout.bytes.len(), end.stdout.produced), (64 << 10, 1 << 20));
     let code = format!("# {}\nprint('long')", "x".repeat(255 << 10));
     assert_eq!(out(&session.cell(Python, &code)), "long\n");
+}
+
+#[test]
+fn a_changed_limit_of_the_runner_is_told_by_every_later_project() {
+    let mut session = Session::open();
+    session.0.send(snippet(
+        "require('child_process').execFileSync('prlimit', ['--pid', '1', '--nofile=64:64'])",
+        "",
+        20_000,
+    ));
+    session.0.expect_started();
+    assert_eq!(session.0.snippet_end().end, End::Exited(0));
+    session.sweep();
+    for _ in 0..2 {
+        let report = session.0.project(steps(&["true"]));
+        assert!(report.error.contains("resource limits were changed"), "{report:?}");
+        assert_eq!(report.steps_begun, 1);
+    }
 }
 
 #[test]
