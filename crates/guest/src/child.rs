@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use plimsoll_guest_messages::{Captured, End};
+use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal};
@@ -41,6 +42,47 @@ pub(crate) struct Child {
     pub(crate) stdout: Stream,
     pub(crate) stderr: Stream,
     kill_at_cap: bool,
+}
+
+/// Why no process took a call's code.
+#[derive(Debug)]
+pub(crate) enum Untaken {
+    /// There is none.
+    Gone(NotStarted),
+    /// The time was up.
+    Late,
+}
+
+/// Why there is no process, in words.
+#[derive(Debug, Default)]
+pub(crate) struct NotStarted {
+    pub(crate) words: String,
+    /// It may be for want of memory or processes.
+    pub(crate) for_want: bool,
+}
+
+impl NotStarted {
+    /// The kernel would not start a program in this directory.
+    pub(crate) fn refused(directory: Option<&str>, error: &std::io::Error) -> Self {
+        // Its error is the same for the program and for the directory.
+        let entered = directory.map(|path| (path, access(path, Access::EXEC_OK)));
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        Self {
+            words: match entered {
+                Some((path, Err(error))) => format!("{path} cannot be entered: {error}"),
+                Some((_, Ok(()))) | None => error.to_string(),
+            },
+            for_want: matches!(errno, Some(Errno::AGAIN | Errno::NOMEM)),
+        }
+    }
+
+    /// It was started and is no more, or is not what was started.
+    pub(crate) fn ended(words: impl Into<String>) -> Self {
+        Self {
+            words: words.into(),
+            for_want: true,
+        }
+    }
 }
 
 /// How a supervised process ended. Nothing of its tree lives.

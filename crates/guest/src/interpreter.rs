@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::child::{Child, Start};
+use crate::child::{Child, NotStarted, Start, Untaken};
 use crate::environment::Environment;
 use crate::hub::{Hub, Stop, Watched};
 use crate::sys::Launch;
@@ -71,15 +71,6 @@ pub(crate) struct Interpreter {
     answered: bool,
 }
 
-/// Why no interpreter took a cell.
-#[derive(Debug)]
-pub(crate) enum Untaken {
-    /// It ended, or could not be started, in words.
-    Gone(String),
-    /// The time was up.
-    Late,
-}
-
 /// How a cell went in its interpreter.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -96,6 +87,10 @@ enum Heard {
     Late,
 }
 
+fn gone(words: impl Into<String>) -> Untaken {
+    Untaken::Gone(NotStarted::ended(words))
+}
+
 impl Interpreter {
     /// Starts one and waits until it takes cells. It is kept from the first moment on.
     pub(crate) fn start(
@@ -106,7 +101,7 @@ impl Interpreter {
     ) -> Result<Result<Self, Untaken>, Stop> {
         let mut interpreter = match Self::spawn(hub, language, environment) {
             Ok(interpreter) => interpreter,
-            Err(error) => return Ok(Err(Untaken::Gone(error.to_string()))),
+            Err(error) => return Ok(Err(Untaken::Gone(NotStarted::refused(Some(WORK_DIR), &error)))),
         };
         hub.keep(interpreter.child.pid);
         let ready = Instant::now() + READY_WITHIN;
@@ -115,10 +110,10 @@ impl Interpreter {
                 interpreter.command = interpreter.command_line();
                 return Ok(Ok(interpreter));
             }
-            Heard::Frame(..) => Untaken::Gone("it spoke before it was ready".into()),
-            Heard::Gone(cause) => Untaken::Gone(format!("{cause}: {}", interpreter.last_words())),
+            Heard::Frame(..) => gone("it spoke before it was ready"),
+            Heard::Gone(cause) => gone(format!("{cause}: {}", interpreter.last_words())),
             Heard::Late if ready < until && !hub.stop_asked() => {
-                Untaken::Gone(format!("it was not ready within {} s", READY_WITHIN.as_secs()))
+                gone(format!("it was not ready within {} s", READY_WITHIN.as_secs()))
             }
             Heard::Late => Untaken::Late,
         };
@@ -196,8 +191,8 @@ impl Interpreter {
                 self.child.stderr.discard();
                 return Ok(Ok(()));
             }
-            Heard::Frame(..) => Untaken::Gone("it spoke before it was asked".into()),
-            Heard::Gone(cause) => Untaken::Gone(cause.into()),
+            Heard::Frame(..) => gone("it spoke before it was asked"),
+            Heard::Gone(cause) => gone(cause),
             Heard::Late => Untaken::Late,
         };
         Ok(Err(heard))

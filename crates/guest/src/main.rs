@@ -106,7 +106,7 @@ fn serve_until_stopped(hub: &mut Hub) -> Result<std::convert::Infallible, Stop> 
 }
 
 fn one_snippet(hub: &mut Hub, open: &Open) -> Result<std::convert::Infallible, Stop> {
-    let mut waiting = snippet::Waiting::start(hub, open, None).map_err(Stop::Fault)?;
+    let mut waiting = snippet::Waiting::start(hub, open, None).map_err(|cause| Stop::Fault(cause.words))?;
     let plan = waiting.plan(hub)?;
     match waiting.run(hub, plan, Instant::now())? {
         Ok(end) => hub.send(&GuestMessage::SnippetEnd(end))?,

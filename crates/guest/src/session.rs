@@ -10,11 +10,11 @@ use plimsoll_guest_messages::{
 use rustix::fs::statvfs;
 
 use crate::beneath::Root;
-use crate::child::deadline;
+use crate::child::{NotStarted, Untaken, deadline};
 use crate::environment::Environment;
 use crate::facts::{CallFacts, WRITABLE};
 use crate::hub::{Hub, Stop};
-use crate::interpreter::{Interpreter, Ran, Untaken};
+use crate::interpreter::{Interpreter, Ran};
 use crate::{project, snippet, tree};
 
 /// How long an interpreter may take to stop.
@@ -38,7 +38,7 @@ pub(crate) fn serve(hub: &mut Hub, open: &Open) -> Result<std::convert::Infallib
         match hub.plan()? {
             Some(Plan::Snippet(plan)) => {
                 session.as_swept(hub)?;
-                snippet(hub, open, plan)?;
+                session.snippet(hub, open, plan)?;
             }
             Some(Plan::Project(plan)) => {
                 session.let_all_go(hub);
@@ -54,19 +54,6 @@ pub(crate) fn serve(hub: &mut Hub, open: &Open) -> Result<std::convert::Infallib
     }
 }
 
-/// A snippet, in a `node` of its own.
-fn snippet(hub: &mut Hub, open: &Open, plan: SnippetPlan) -> Result<(), Stop> {
-    let began = Instant::now();
-    let ended = match snippet::Waiting::start(hub, open, Some(WORK_DIR)) {
-        Ok(waiting) => waiting.in_session().run(hub, plan, began)?,
-        Err(cause) => Err(NotRun::NoInterpreter(cause)),
-    };
-    hub.send(&match ended {
-        Ok(end) => GuestMessage::SnippetEnd(end),
-        Err(cause) => GuestMessage::NotRun(cause),
-    })
-}
-
 /// What stays from call to call beside files.
 #[derive(Debug)]
 struct Session {
@@ -75,6 +62,29 @@ struct Session {
 }
 
 impl Session {
+    /// A snippet, in a `node` of its own.
+    fn snippet(&self, hub: &mut Hub, open: &Open, plan: SnippetPlan) -> Result<(), Stop> {
+        let began = Instant::now();
+        let ended = match snippet::Waiting::start(hub, open, Some(WORK_DIR)) {
+            Ok(waiting) => waiting.in_session().run(hub, plan, began)?,
+            Err(cause) => Err(Untaken::Gone(cause)),
+        };
+        hub.send(&match ended {
+            Ok(end) => GuestMessage::SnippetEnd(end),
+            Err(Untaken::Late) => GuestMessage::NotRun(NotRun::TooLate),
+            Err(Untaken::Gone(cause)) => GuestMessage::NotRun(self.not_started(cause)),
+        })
+    }
+
+    /// Why nothing runs a call's code, with what the caller can do about it where that may help.
+    fn not_started(&self, cause: NotStarted) -> NotRun {
+        let NotStarted { mut words, for_want } = cause;
+        if for_want && !self.interpreters.is_empty() {
+            words.push_str(". What earlier cells hold in their interpreters may leave no room: a project ends them");
+        }
+        NotRun::NoInterpreter(words)
+    }
+
     fn cell(&mut self, hub: &mut Hub, plan: &CellPlan) -> Result<(), Stop> {
         let began = Instant::now();
         hub.begin_call()?;
@@ -90,13 +100,13 @@ impl Session {
     /// An interpreter that ends before it has taken the code is replaced once.
     fn execute(&mut self, hub: &mut Hub, plan: &CellPlan, began: Instant) -> Result<GuestMessage, Stop> {
         let deadline = deadline(began, plan.timeout_ms);
-        let mut cause = String::new();
+        let mut cause = NotStarted::default();
         for _ in 0..2 {
             let mut interpreter = match self.ready(hub, plan.language, deadline)? {
                 Ok(interpreter) => interpreter,
                 Err(Untaken::Late) => return Ok(GuestMessage::NotRun(NotRun::TooLate)),
-                Err(Untaken::Gone(words)) => {
-                    cause = words;
+                Err(Untaken::Gone(gone)) => {
+                    cause = gone;
                     continue;
                 }
             };
@@ -106,16 +116,18 @@ impl Session {
                     interpreter.end(hub)?;
                     return Ok(GuestMessage::NotRun(NotRun::TooLate));
                 }
-                Err(Untaken::Gone(words)) => {
+                Err(Untaken::Gone(gone)) => {
                     interpreter.end(hub)?;
-                    cause = words;
+                    cause = gone;
                 }
             }
         }
-        Ok(GuestMessage::NotRun(NotRun::NoInterpreter(format!(
-            "no {} interpreter could be started: {cause}",
-            plan.language.as_str()
-        ))))
+        cause.words = format!(
+            "no {} interpreter could be started: {}",
+            plan.language.as_str(),
+            cause.words
+        );
+        Ok(GuestMessage::NotRun(self.not_started(cause)))
     }
 
     fn run(

@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use plimsoll_guest_messages::limits::PROTOCOL_VERSION;
-use plimsoll_guest_messages::{End, GuestMessage, NotRun, Open, Ready, SnippetEnd, SnippetPlan};
+use plimsoll_guest_messages::{End, GuestMessage, Open, Ready, SnippetEnd, SnippetPlan};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::beneath::replace;
-use crate::child::{Beside, Child, Ended, Start, deadline};
+use crate::child::{Beside, Child, Ended, NotStarted, Start, Untaken, deadline};
 use crate::environment::Environment;
 use crate::facts::CallFacts;
 use crate::hub::{Hub, Stop, Watched};
@@ -38,13 +38,21 @@ impl Waiting {
     /// Starts `node`, found by the path that guest code sees, in this directory or in PID 1's own.
     ///
     /// # Errors
-    /// Why it could not be started, in words.
-    pub(crate) fn start(hub: &Hub, open: &Open, directory: Option<&str>) -> Result<Self, String> {
+    /// Why it could not be started.
+    pub(crate) fn start(hub: &Hub, open: &Open, directory: Option<&str>) -> Result<Self, NotStarted> {
         let environment = Environment::of_image(&open.env);
         let started = replace(BOOTSTRAP_PATH, BOOTSTRAP.as_bytes())
-            .map_err(std::io::Error::from)
-            .and_then(|()| Self::spawn(hub, open, &environment, directory));
-        started.map_err(|error| format!("node cannot be started: {error}"))
+            .map_err(|error| NotStarted {
+                words: format!("{BOOTSTRAP_PATH} cannot be written: {error}"),
+                for_want: false,
+            })
+            .and_then(|()| {
+                Self::spawn(hub, open, &environment, directory).map_err(|error| NotStarted::refused(directory, &error))
+            });
+        started.map_err(|cause| NotStarted {
+            words: format!("node cannot be started: {}", cause.words),
+            ..cause
+        })
     }
 
     fn spawn(hub: &Hub, open: &Open, environment: &Environment, directory: Option<&str>) -> std::io::Result<Self> {
@@ -100,13 +108,13 @@ impl Waiting {
         }
     }
 
-    /// Hands the program over and sees it through. The inner error says why `node` was never given it.
+    /// Hands the program over and sees it through. The inner error says why `node` was never given any of it.
     pub(crate) fn run(
         mut self,
         hub: &mut Hub,
         plan: SnippetPlan,
         began: Instant,
-    ) -> Result<Result<SnippetEnd, NotRun>, Stop> {
+    ) -> Result<Result<SnippetEnd, Untaken>, Stop> {
         let deadline = deadline(began, plan.timeout_ms);
         let mut facts = CallFacts::begin();
         hub.begin_call()?;
@@ -116,9 +124,10 @@ impl Waiting {
         hub.end_call();
         if !self.feed.started {
             return Ok(Err(if timed_out {
-                NotRun::TooLate
+                Untaken::Late
             } else {
-                NotRun::NoInterpreter(format!("node ended before it took the program: {}", words(end)))
+                let words = format!("node ended before it took the program: {}", words(end));
+                Untaken::Gone(NotStarted::ended(words))
             }));
         }
         Ok(Ok(SnippetEnd {

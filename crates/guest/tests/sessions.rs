@@ -7,6 +7,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use plimsoll_guest_messages::limits::SNIPPET_STREAM_CAP;
 use plimsoll_guest_messages::{
     CellEnd, CellOutcome, CellPlan, Disk, End, GuestMessage, Language, NotRun, Plan, Prepare, ProjectFile, SweepEnd,
     SweepPlan, WarmPlan,
@@ -20,7 +21,11 @@ struct Session(Sandbox);
 
 impl Session {
     fn open() -> Self {
-        let mut sandbox = Sandbox::open(Prepare::Session);
+        Self::open_with(&[])
+    }
+
+    fn open_with(env: &[(&str, &str)]) -> Self {
+        let mut sandbox = Sandbox::open_with(Prepare::Session, env, SNIPPET_STREAM_CAP);
         sandbox.expect_ready();
         Self(sandbox)
     }
@@ -400,6 +405,39 @@ fn a_file_that_cannot_be_written_refuses_the_cell_and_keeps_the_state() {
         20_000,
     );
     assert_eq!(out(&session.cell_end()), "('1', 'x', 5)\n");
+}
+
+#[test]
+fn what_keeps_a_snippet_from_starting_is_named() {
+    let mut session = Session::open();
+    session.cell(Python, "import os\nos.mkdir('/dev/shm/.plimsoll-snippet.cjs')");
+    session.0.send(snippet("1", "", 20_000));
+    let NotRun::NoInterpreter(words) = session.not_run() else {
+        panic!("another cause")
+    };
+    assert_eq!(
+        words,
+        "node cannot be started: /dev/shm/.plimsoll-snippet.cjs cannot be written: Is a directory (os error 21)"
+    );
+}
+
+#[test]
+fn interpreters_are_named_as_a_cause_only_where_some_are_kept() {
+    for kept in [false, true] {
+        let mut session = Session::open_with(&[("NODE_OPTIONS", "--no-such-option")]);
+        if kept {
+            session.cell(Python, "1");
+        }
+        session.send_cell(JavaScript, "1", &[], 20_000);
+        let NotRun::NoInterpreter(words) = session.not_run() else {
+            panic!("another cause")
+        };
+        assert!(
+            words.starts_with("no javascript interpreter could be started: "),
+            "{words}"
+        );
+        assert_eq!(words.contains("a project ends them"), kept, "{words}");
+    }
 }
 
 #[test]
