@@ -203,7 +203,8 @@ pub struct LimitFacts {
     pub pids_refused: u64,
     /// Most tasks beside PID 1 seen at once: every second, and when the call's code ended.
     pub most_tasks: u64,
-    /// A writable mount had no free block or inode when the call's code ended.
+    /// A writable mount had no free block or inode when the call's code ended. One that had none before it counts only where
+    /// the code failed.
     pub disk_full: bool,
     /// Highest memory use of the whole sandbox so far, in bytes.
     pub peak_memory: u64,

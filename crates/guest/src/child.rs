@@ -184,7 +184,7 @@ impl Child {
                 sample = now + SAMPLE;
             }
             if (timed_out || self.floods()) && killed.is_none() {
-                facts.code_ended();
+                facts.code_ended(true);
                 tree::kill(hub)?;
                 killed = Some(now);
             }
@@ -193,7 +193,7 @@ impl Child {
             }
         };
         if killed.is_none() {
-            facts.code_ended();
+            facts.code_ended(end != End::Exited(0));
         }
         tree::clear(hub)?;
         // Every writer that can write is gone: what the pipes hold is all there will be.

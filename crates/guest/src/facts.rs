@@ -22,6 +22,8 @@ pub(crate) struct CallFacts {
     /// Refusals that PID 1 met itself.
     refused_here: u64,
     most_tasks: u64,
+    /// Those of [`WRITABLE`] that an earlier call has filled.
+    full_before: [bool; WRITABLE.len()],
     disk_full: bool,
 }
 
@@ -34,6 +36,7 @@ impl CallFacts {
             counted: pids_refused().is_some(),
             refused_here: 0,
             most_tasks: 0,
+            full_before: WRITABLE.map(is_full),
             disk_full: false,
         }
     }
@@ -47,10 +50,12 @@ impl CallFacts {
         }
     }
 
-    /// The call's code has ended or is about to be killed; what it left is still there.
-    pub(crate) fn code_ended(&mut self) {
+    /// The call's code has ended or is about to be killed; what it left is still there. What was full before it began counts
+    /// only where it failed: then that may be why.
+    pub(crate) fn code_ended(&mut self, failed: bool) {
         self.count_tasks();
-        self.disk_full |= WRITABLE.iter().any(|path| is_full(path));
+        let mut mounts = WRITABLE.into_iter().zip(self.full_before);
+        self.disk_full |= mounts.any(|(path, before)| (failed || !before) && is_full(path));
     }
 
     /// Adds what a part of this call saw.

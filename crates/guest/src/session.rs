@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_guest_messages::limits::WORK_DIR;
 use plimsoll_guest_messages::{
-    CellEnd, CellPlan, Disk, GuestMessage, Language, NotRun, Open, Plan, ProjectFile, Ready, SnippetPlan, SweepEnd,
-    SweepPlan, limits::PROTOCOL_VERSION,
+    CellEnd, CellOutcome, CellPlan, Disk, GuestMessage, Language, NotRun, Open, Plan, ProjectFile, Ready, SnippetPlan,
+    SweepEnd, SweepPlan, limits::PROTOCOL_VERSION,
 };
 use rustix::fs::statvfs;
 
@@ -147,7 +147,7 @@ impl Session {
             stderr,
         } = interpreter.run(hub, &plan.nonce, &plan.code, deadline)?;
         let duration = began.elapsed();
-        facts.code_ended();
+        facts.code_ended(outcome != CellOutcome::Ran);
         if outcome.ended_interpreter() {
             interpreter.end(hub)?;
         } else {

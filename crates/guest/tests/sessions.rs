@@ -477,6 +477,22 @@ fn what_is_written_is_measured_with_what_is_deleted_and_still_open() {
 }
 
 #[test]
+fn a_disk_that_an_earlier_call_filled_is_told_only_of_calls_that_fail() {
+    let mut session = Session::open();
+    let fill = "head -c 64M /dev/zero >/tmp/fill 2>/dev/null; exit 0";
+    assert!(session.0.project(steps(&[fill])).limits.disk_full);
+    for (code, told) in [
+        ("1", false),
+        ("with open('/tmp/more', 'w') as more: more.write('more')", true),
+    ] {
+        assert_eq!(session.cell(Python, code).limits.disk_full, told, "{code}");
+    }
+    let report = session.0.project(steps(&["true", "echo more >/tmp/more"]));
+    let full: Vec<bool> = report.steps.iter().map(|step| step.limits.disk_full).collect();
+    assert_eq!(full, [false, true]);
+}
+
+#[test]
 fn warm_interpreters_are_fresh_at_their_first_cell() {
     let mut session = Session::open();
     session.0.send(Plan::Warm(WarmPlan {
