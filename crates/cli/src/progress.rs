@@ -80,61 +80,87 @@ impl Drop for Line {
     }
 }
 
-/// The signals by which a user ends a command, for one that would leave something behind if it simply ended.
-#[derive(Debug)]
-pub(crate) struct Signals(Watched);
+/// What a signal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// A key of the user's, about what is going on.
+    Interrupt,
+    /// The whole command: somebody ends it, or the terminal has gone.
+    End,
+}
 
-#[derive(Debug)]
-enum Watched {
-    None,
-    Interrupt(Signal),
-    Both([Signal; 2]),
+/// The signals by which a user ends a command, for one that would leave something behind if it simply ended.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+    hangup: Option<Signal>,
+    ended: bool,
 }
 
 impl Signals {
-    /// Watches for them if `wanted`; otherwise they end the process, as always.
+    /// Watches for them if `wanted`; otherwise they end the process, as always. A hangup that whoever started the command has
+    /// it ignore, as `nohup` does, stays ignored.
     ///
     /// # Errors
     /// The system lets nobody watch.
     pub(crate) fn watched(wanted: bool) -> Result<Self, Failure> {
         if !wanted {
-            return Ok(Self(Watched::None));
+            return Ok(Self::default());
         }
-        Ok(Self(Watched::Both([
-            one(SignalKind::interrupt())?,
-            one(SignalKind::terminate())?,
-        ])))
-    }
-
-    /// Watches for interrupts only; every other signal does what it always does.
-    ///
-    /// # Errors
-    /// As [`Signals::watched`].
-    pub(crate) fn interrupts() -> Result<Self, Failure> {
-        one(SignalKind::interrupt()).map(|one| Self(Watched::Interrupt(one)))
+        let hangup = if hangup_is_ignored() {
+            None
+        } else {
+            Some(one(SignalKind::hangup())?)
+        };
+        Ok(Self {
+            interrupt: Some(one(SignalKind::interrupt())?),
+            terminate: Some(one(SignalKind::terminate())?),
+            hangup,
+            ended: false,
+        })
     }
 
     /// The next one; never, where none is watched.
-    pub(crate) async fn next(&mut self) {
-        match &mut self.0 {
-            Watched::None => std::future::pending().await,
-            Watched::Interrupt(interrupt) => drop(interrupt.recv().await),
-            Watched::Both([interrupt, terminate]) => {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-            }
+    pub(crate) async fn next(&mut self) -> Told {
+        tokio::select! {
+            biased;
+            () = either(&mut self.terminate, &mut self.hangup) => {}
+            () = came(&mut self.interrupt) => return Told::Interrupt,
         }
+        self.has_come_to_an_end();
+        Told::End
     }
 
-    /// Forgets one that came and was not waited for: it was about something that has ended since.
+    /// The next one about the whole command.
+    pub(crate) async fn end(&mut self) {
+        either(&mut self.terminate, &mut self.hangup).await;
+        self.has_come_to_an_end();
+    }
+
+    /// A terminal that goes hangs up more than once, by the kernel and by its shell; only the first time means something.
+    fn has_come_to_an_end(&mut self) {
+        self.hangup = None;
+        self.ended = true;
+    }
+
+    /// Whether one about the whole command has been told.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Forgets an interrupt that came and was not waited for: it was about something that has ended since.
     pub(crate) async fn forget(&mut self) {
         tokio::select! {
             biased;
-            () = self.next() => {}
+            () = came(&mut self.interrupt) => {}
             () = std::future::ready(()) => {}
         }
+    }
+
+    /// Interrupts are told no more.
+    pub(crate) fn ignore_interrupts(&mut self) {
+        self.interrupt = None;
     }
 
     /// Lets the work come to its end although a signal came, because only then it clears up after itself; whether one came.
@@ -144,18 +170,44 @@ impl Signals {
         tokio::select! {
             biased;
             done = &mut work => return (Some(done), false),
-            () = self.next() => {}
+            _ = self.next() => {}
         }
         tokio::select! {
             biased;
             done = &mut work => (Some(done), true),
-            () = self.next() => (None, true),
+            _ = self.next() => (None, true),
         }
     }
 }
 
 fn one(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::not_ready(&error))
+}
+
+async fn came(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn either(one: &mut Option<Signal>, other: &mut Option<Signal>) {
+    tokio::select! {
+        () = came(one) => {}
+        () = came(other) => {}
+    }
+}
+
+/// Where the system does not say, it is not.
+fn hangup_is_ignored() -> bool {
+    fs_err::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hangup(&status))
+}
+
+/// Whether the first signal, which is the hangup, is in the set of those that this status of a process calls ignored.
+fn ignores_hangup(status: &str) -> bool {
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+        .is_some_and(|set| set & 1 == 1)
 }
 
 #[cfg(test)]
@@ -180,15 +232,45 @@ mod tests {
     fn a_signal_about_what_has_ended_is_forgotten() {
         let runtime = crate::runtime(true).unwrap();
         runtime.block_on(async {
-            let mut signals = Signals::interrupts().unwrap();
-            let mut other = Signals::interrupts().unwrap();
+            let mut signals = Signals::watched(true).unwrap();
+            let mut other = Signals::watched(true).unwrap();
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT).unwrap();
             // Seen by one is seen by all.
-            other.next().await;
+            assert_eq!(other.next().await, Told::Interrupt);
             signals.forget().await;
             let next = tokio::time::timeout(Duration::from_millis(50), signals.next()).await;
             assert!(next.is_err(), "it is still told");
+            assert!(!signals.has_ended());
         });
+    }
+
+    #[test]
+    fn a_terminal_that_goes_is_told_once() {
+        let runtime = crate::runtime(true).unwrap();
+        runtime.block_on(async {
+            // Whoever runs the tests may have it ignored.
+            let mut signals = Signals {
+                hangup: Some(one(SignalKind::hangup()).unwrap()),
+                ..Signals::default()
+            };
+            let hang_up = || rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP);
+            hang_up().unwrap();
+            assert_eq!(signals.next().await, Told::End);
+            assert!(signals.has_ended());
+            hang_up().unwrap();
+            let next = tokio::time::timeout(Duration::from_millis(50), signals.next()).await;
+            assert!(next.is_err(), "it is told again");
+        });
+    }
+
+    #[test]
+    fn a_hangup_that_is_to_be_ignored_is() {
+        let status = |set: &str| {
+            format!("Name:\tplimsoll\nSigBlk:\t0000000000000001\nSigIgn:\t{set}\nSigCgt:\t0000000000000001\n")
+        };
+        assert!(ignores_hangup(&status("0000000000001001")));
+        assert!(!ignores_hangup(&status("0000000000001000")));
+        assert!(!ignores_hangup(""));
     }
 
     #[test]

@@ -84,7 +84,7 @@ async fn run_here(args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> R
         tokio::select! {
             biased;
             answered = progress.during(&doing, sandbox.exchange(request)) => answered.map_err(|error| explained(error, args)),
-            () = signals.next() => Err(Failure::may_have_run(Code::Canceled, "interrupted; what was running has been ended")),
+            _ = signals.next() => Err(Failure::may_have_run(Code::Canceled, "interrupted; what was running has been ended")),
         }
     };
     let mut notes = causes.lines();
@@ -93,7 +93,7 @@ async fn run_here(args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> R
         drained = progress.during("clearing away the sandbox", sandbox.drain()) => {
             notes.extend(drained.err().map(|fault| format!("plimsoll: not everything could be cleared away: {fault}")));
         }
-        () = signals.next() => notes.push("plimsoll: interrupted before everything was cleared away".to_owned()),
+        _ = signals.next() => notes.push("plimsoll: interrupted before everything was cleared away".to_owned()),
     }
     let answer = answered?;
     if local::in_process(named, lookup) {

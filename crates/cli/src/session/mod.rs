@@ -9,6 +9,7 @@ mod script;
 mod tally;
 
 use std::io::{self, BufReader, IsTerminal as _};
+use std::pin::pin;
 use std::time::Duration;
 
 use plimsoll_core::vars::Lookup;
@@ -17,13 +18,16 @@ use tokio::runtime::Runtime;
 use crate::args::{Language, SessionArgs};
 use crate::failure::Failure;
 use crate::line::{self, AboutCell};
-use crate::progress::{Progress, Signals};
+use crate::progress::{Progress, Signals, Told};
 use crate::words::visible;
 use crate::{local, streams};
 use place::{Answered, Conversation, Place, Unanswered, Unclosed};
 use prompt::{Prompt, Typed};
 use script::Script;
 use tally::Tally;
+
+/// How long each part of the end may take once the command was ended and nobody may be there any more.
+const UNATTENDED: Duration = Duration::from_secs(15);
 
 /// Runs the session; the exit code of the process.
 pub(crate) fn session(args: &SessionArgs, lookup: &dyn Lookup) -> u8 {
@@ -107,12 +111,7 @@ impl<'a> Talk<'a> {
         }
         let progress = Progress::new(args.quiet, lookup);
         let (signals, place) = runtime.block_on(async {
-            // At the prompt an interrupt is for the cell that runs; whoever ends the whole command means it.
-            let mut signals = if interactive {
-                Signals::interrupts()
-            } else {
-                Signals::watched(true)
-            }?;
+            let mut signals = Signals::watched(true)?;
             let preparing = progress.during("preparing the sandbox", Place::new(args, lookup));
             match signals.see_through(preparing).await {
                 (Some(place), false) => Ok((signals, place?)),
@@ -214,7 +213,7 @@ impl<'a> Talk<'a> {
             tokio::select! {
                 biased;
                 read = reading => read.ok(),
-                () = signals.next() => None,
+                _ = signals.next() => None,
             }
         })
     }
@@ -229,7 +228,16 @@ impl<'a> Talk<'a> {
                 Some(session) => format!("{} {}> ", visible(session.tier()), session.calls() + 1),
                 None => "> ".to_owned(),
             };
-            let cell = match prompt.read(&label)? {
+            let typed;
+            (typed, prompt) = match self.typed(prompt, label) {
+                Some((typed, prompt)) => (typed?, prompt),
+                None => {
+                    self.say("plimsoll: interrupted");
+                    self.tally.fell_short();
+                    return Ok(());
+                }
+            };
+            let cell = match typed {
                 Typed::End => return Ok(()),
                 Typed::GivenUp => continue,
                 Typed::Cell(cell) => cell,
@@ -239,6 +247,23 @@ impl<'a> Talk<'a> {
                 return Ok(());
             }
         }
+    }
+
+    /// What is typed next; nothing after a signal about the whole command. An interrupt is the editor's.
+    fn typed(&mut self, mut prompt: Prompt, label: String) -> Option<(Result<Typed, Failure>, Prompt)> {
+        let signals = &mut self.signals;
+        self.runtime.block_on(async {
+            let mut reading = tokio::task::spawn_blocking(move || (prompt.read(&label), prompt));
+            tokio::select! {
+                biased;
+                read = &mut reading => return read.ok(),
+                () = signals.end() => {}
+            }
+            // The interrupt that ends the editor may come to this watch, and is not for what follows.
+            signals.ignore_interrupts();
+            prompt::end(reading).await;
+            None
+        })
     }
 
     /// At a prompt a session that is over is followed by another: somebody sees it said.
@@ -277,8 +302,7 @@ impl<'a> Talk<'a> {
                 signals.forget().await;
             }
             let stop = async {
-                signals.next().await;
-                if ask_twice {
+                if signals.next().await == Told::Interrupt && ask_twice {
                     streams::say(
                         "plimsoll: the cell goes on; interrupt once more to give it up, and the session with it, because \
                          its answer is then lost",
@@ -293,16 +317,21 @@ impl<'a> Talk<'a> {
         match ended {
             Ok(answered) => {
                 let then = self.tell(&answered);
-                if !interrupted || self.interactive {
+                if !interrupted || self.only_the_cell() {
                     return Ok(then);
                 }
-                // It was answered in the same moment. Whoever interrupts a script means all of it.
+                // It was answered in the same moment.
                 self.say("plimsoll: interrupted");
                 self.tally.fell_short();
                 Ok(Then::Ends)
             }
             Err(unanswered) => Ok(self.tell_unanswered(&unanswered, interrupted)),
         }
+    }
+
+    /// Whether a signal was about the cell that ran. Whoever interrupts a script means all of it.
+    const fn only_the_cell(&self) -> bool {
+        self.interactive && !self.signals.has_ended()
     }
 
     fn tell(&mut self, answered: &Answered) -> Then {
@@ -353,7 +382,7 @@ impl<'a> Talk<'a> {
                 visible(&record.record_sha256)
             ));
         }
-        let ends = self.args.fail_fast || (interrupted && !self.interactive);
+        let ends = self.args.fail_fast || (interrupted && !self.only_the_cell());
         if self.interactive && !ends {
             // Whoever typed the cell was told.
             self.tally.unanswered_at_a_prompt(&unanswered.failure);
@@ -431,13 +460,21 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// Waits for the work; nothing when a signal comes first: what ends a command may take as long as its daemon likes.
+/// Waits for the work; nothing when a signal comes first, because what ends a command may take as long as its daemon likes. The
+/// signal that ends the command does not end its end, but then nobody may be there to send another: it has a time.
 fn unless_interrupted<T>(runtime: &Runtime, signals: &mut Signals, work: impl Future<Output = T>) -> Option<T> {
     runtime.block_on(async {
-        tokio::select! {
-            biased;
-            done = work => Some(done),
-            () = signals.next() => None,
+        let mut work = pin!(work);
+        loop {
+            let ended = signals.has_ended();
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                told = signals.next() => if ended || told == Told::Interrupt {
+                    return None;
+                },
+                () = tokio::time::sleep(UNATTENDED), if ended => return None,
+            }
         }
     })
 }

@@ -1,6 +1,9 @@
 //! The prompt: a line editor with history, cells of several lines, and interrupts.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use plimsoll_core::vars::Lookup;
 use rustyline::completion::Completer;
@@ -9,7 +12,11 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{Behavior, Cmd, Config, Editor, Helper, KeyCode, KeyEvent, Modifiers};
+use rustyline::{
+    Behavior, Cmd, ConditionalEventHandler, Config, Editor, Event, EventContext, EventHandler, ExternalPrinter, Helper,
+    KeyCode, KeyEvent, Modifiers, RepeatCount,
+};
+use tokio::task::JoinHandle;
 
 use super::complete::is_whole;
 use crate::args::Language;
@@ -18,6 +25,10 @@ use crate::local::users_folder;
 
 /// Cells that are remembered from one session to the next.
 const REMEMBERED: usize = 1_000;
+
+/// How long the editor has to end after it was told to, and how often it is told.
+const EACH: Duration = Duration::from_millis(50);
+const TIMES: u32 = 20;
 
 /// What is typed.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,6 +44,9 @@ pub(super) enum Typed {
 pub(super) struct Prompt {
     editor: Editor<Cells, FileHistory>,
     history: Option<PathBuf>,
+    given_up: Arc<AtomicBool>,
+    /// As long as there is one, the editor waits for keys and signals together, on whatever thread it is.
+    _waits_for_signals: Option<Box<dyn ExternalPrinter + Send>>,
 }
 
 impl Prompt {
@@ -51,12 +65,26 @@ impl Prompt {
         let mut editor = Editor::with_config(config).map_err(cannot)?;
         editor.set_helper(Some(Cells(language)));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+        // As a text, because a single character of a binding repeats what was inserted last.
+        editor.bind_sequence(KeyEvent(KeyCode::Tab, Modifiers::NONE), Cmd::Insert(1, "\t".to_owned()));
+        let given_up = Arc::new(AtomicBool::new(false));
+        editor.bind_sequence(
+            KeyEvent(KeyCode::Char('C'), Modifiers::CTRL),
+            EventHandler::Conditional(Box::new(GiveUp(Arc::clone(&given_up)))),
+        );
+        // A terminal that knows no editing has none, and is read line by line.
+        let printer = editor.create_external_printer().ok();
         let history = history(lookup);
         if let Some(file) = &history {
             // There is none before the first session, and none where it cannot be read.
             drop(editor.load_history(file));
         }
-        Ok(Self { editor, history })
+        Ok(Self {
+            editor,
+            history,
+            given_up,
+            _waits_for_signals: printer.map(|printer| Box::new(printer) as _),
+        })
     }
 
     /// Waits for a cell.
@@ -64,7 +92,11 @@ impl Prompt {
     /// # Errors
     /// The terminal failed.
     pub(super) fn read(&mut self, prompt: &str) -> Result<Typed, Failure> {
-        match self.editor.readline(prompt) {
+        let read = self.editor.readline(prompt);
+        if self.given_up.swap(false, Ordering::Relaxed) {
+            return Ok(Typed::GivenUp);
+        }
+        match read {
             Ok(cell) if cell.trim().is_empty() => Ok(Typed::GivenUp),
             Ok(cell) => {
                 self.remember(&cell);
@@ -82,6 +114,28 @@ impl Prompt {
         if let Some(file) = self.history.as_ref().filter(|_| added) {
             drop(self.editor.append_history(file));
         }
+    }
+}
+
+/// Ends the editor that waits on its own thread, so that it gives the terminal back as it was: by the interrupt that it listens
+/// for while it waits. It is told again, because it may not have begun to.
+pub(super) async fn end<T>(mut reading: JoinHandle<T>) {
+    for _ in 0..TIMES {
+        // That it cannot be told shows by its not ending.
+        let _told = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+        if tokio::time::timeout(EACH, &mut reading).await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Ctrl-C. With the editor's own interrupt what was read behind the key would be lost, so the line is taken as if it were a cell.
+struct GiveUp(Arc<AtomicBool>);
+
+impl ConditionalEventHandler for GiveUp {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, _: &EventContext<'_>) -> Option<Cmd> {
+        self.0.store(true, Ordering::Relaxed);
+        Some(Cmd::AcceptLine)
     }
 }
 

@@ -3,6 +3,7 @@
 mod grants;
 mod help;
 mod project;
+mod prompt;
 mod remote;
 mod run;
 mod session;

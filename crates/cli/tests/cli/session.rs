@@ -1,4 +1,4 @@
-//! `plimsoll session`: cells from standard input and at a prompt, in this process and on a daemon.
+//! `plimsoll session`: cells from standard input, in this process and on a daemon.
 
 #![expect(
     clippy::disallowed_methods,
@@ -7,18 +7,18 @@
 )]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::support::{Daemon, Ran, TOKEN, command, finish};
 
-const KEEPING: [(&str, &str); 2] = [("SANDBOX_PROVIDER", "wasm"), ("SANDBOX_MAX_SESSIONS", "4")];
+pub(crate) const KEEPING: [(&str, &str); 2] = [("SANDBOX_PROVIDER", "wasm"), ("SANDBOX_MAX_SESSIONS", "4")];
 
 fn session(input: &str, args: &[&str]) -> Ran {
     session_with(input, args, &[])
 }
 
-fn session_with(input: &str, args: &[&str], variables: &[(&str, &str)]) -> Ran {
+pub(crate) fn session_with(input: &str, args: &[&str], variables: &[(&str, &str)]) -> Ran {
     let mut command = command(&[&["session"], args].concat());
     let mut child = command
         .envs(variables.iter().copied())
@@ -456,132 +456,5 @@ fn a_signal_while_it_waits_for_a_cell_closes_the_session() {
         said(&ran).contains("plimsoll: interrupted\n") && ran.stderr.contains("closed, 1 call"),
         "{}",
         ran.stderr
-    );
-}
-
-/// The command at a terminal: `script` gives it one. What is typed is written when what stands before it has been shown.
-fn at_a_terminal(args: &str, home: &std::path::Path, variables: &[(&str, &str)], steps: &[(&str, &str)]) -> String {
-    let mut child = Command::new("script")
-        .args(["--quiet", "--return", "--echo", "never", "--command"])
-        // Without `exec` the shell in between would take the interrupt for its own.
-        .arg(format!("exec {} session {args}", env!("CARGO_BIN_EXE_plimsoll")))
-        .arg("/dev/null")
-        .env_clear()
-        .envs(variables.iter().copied())
-        .env("PATH", "/usr/bin:/bin")
-        .env("HOME", home)
-        .env("TERM", "xterm")
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut part = [0; 4096];
-        while let Ok(n @ 1..) = screen.read(&mut part) {
-            if tell.send(part[..n].to_vec()).is_err() {
-                break;
-            }
-        }
-    });
-    let mut shown = Vec::new();
-    let mut seen = 0;
-    for (before, typed) in steps {
-        let begun = Instant::now();
-        loop {
-            let text = String::from_utf8_lossy(&shown[seen..]).into_owned();
-            if let Some(at) = text.find(before) {
-                seen += at + before.len();
-                break;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(20), "no {before:?} in {text}");
-            if let Ok(part) = told.recv_timeout(Duration::from_millis(200)) {
-                shown.extend(part);
-            }
-        }
-        keys.write_all(typed.as_bytes()).unwrap();
-    }
-    while let Ok(part) = told.recv_timeout(Duration::from_secs(20)) {
-        shown.extend(part);
-    }
-    let status = child.wait().unwrap();
-    let text = String::from_utf8_lossy(&shown).into_owned();
-    assert!(status.success(), "{status}: {text}");
-    text
-}
-
-#[test]
-fn the_prompt_takes_cells_of_several_lines_interrupts_and_remembers() {
-    let home = tempfile::tempdir().unwrap();
-    let shown = at_a_terminal(
-        "--timeout 20s",
-        home.path(),
-        &[],
-        &[
-            ("process 1> ", "function twice(x) {\r"),
-            ("{", "  return 2 * x\r"),
-            ("x", "}\r"),
-            ("process 2> ", "twice(21)\r"),
-            ("42", ""),
-            ("process 3> ", "while (true) {}\r"),
-            ("}", ""),
-            ("running the cell", "\u{3}"),
-            ("no answer", ""),
-            ("process 4> ", "given up\u{3}"),
-            ("process 4> ", "typeof twice\r"),
-            ("undefined", ""),
-            ("process 5> ", "\u{4}"),
-        ],
-    );
-    assert!(shown.contains("exit 0, fresh interpreter, record "), "{shown}");
-    assert!(shown.contains("closed, 4 calls"), "{shown}");
-    let history = home.path().join(".local/state/plimsoll/session-history");
-    let remembered = fs_err::read_to_string(&history).unwrap();
-    assert!(
-        remembered.contains("twice(21)") && !remembered.contains("given up"),
-        "{remembered}"
-    );
-    let mode = std::os::unix::fs::PermissionsExt::mode(&fs_err::metadata(&history).unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o600);
-    // The last cell of the session before, by the key for what came before.
-    let again = at_a_terminal(
-        "",
-        home.path(),
-        &[],
-        &[
-            ("process 1> ", "\u{1b}[A\u{1b}[A\u{1b}[A\r"),
-            ("ReferenceError", ""),
-            ("process 2> ", "\u{4}"),
-        ],
-    );
-    assert!(again.contains("twice(21)"), "{again}");
-}
-
-#[test]
-fn a_cell_that_is_given_up_on_a_daemon_is_followed_by_a_new_session() {
-    let daemon = Daemon::start_with(&KEEPING);
-    let home = tempfile::tempdir().unwrap();
-    let shown = at_a_terminal(
-        &format!("--daemon {} --timeout 20s", daemon.url),
-        home.path(),
-        &[("PLIMSOLL_TOKEN", TOKEN)],
-        &[
-            ("process 1> ", "let n = 1\r"),
-            ("process 2> ", "while (true) {}\r"),
-            ("running the cell", "\u{3}"),
-            ("interrupt once more", "\u{3}"),
-            ("no checked answer (canceled)", ""),
-            ("process 2> ", "typeof n\r"),
-            ("a new one begins", ""),
-            ("undefined", ""),
-            ("process 2> ", "\u{4}"),
-        ],
-    );
-    assert!(shown.contains("closed, 1 call, as the daemon counts"), "{shown}");
-    assert!(
-        shown.contains("no count to compare, because an answer was lost: the daemon counts 2 calls"),
-        "{shown}"
     );
 }
