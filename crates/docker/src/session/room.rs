@@ -255,11 +255,7 @@ impl Room {
                 match end.disk {
                     Disk::NotMeasured | Disk::Within(_) => {}
                     Disk::Over(used) => {
-                        let detail = format!(
-                            "{used} bytes are written; SANDBOX_SESSION_DISK_MB allows {}",
-                            self.disk_bytes
-                        );
-                        self.end(SessionEnd::DiskExceeded, &detail);
+                        self.end(SessionEnd::DiskExceeded, &over(used, self.disk_bytes));
                     }
                     Disk::Unmeasurable => {
                         self.end(SessionEnd::DiskExceeded, "what it has written cannot be measured");
@@ -414,6 +410,16 @@ impl Entered<'_> {
     pub(crate) async fn lost_touch(&self) -> SessionEnded {
         self.room.lost_touch().await
     }
+}
+
+/// More is written than is allowed, in the unit of the setting that allows it.
+fn over(used: u64, allowed: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    format!(
+        "{} MiB are written; SANDBOX_SESSION_DISK_MB allows {}",
+        used.div_ceil(MIB),
+        allowed / MIB
+    )
 }
 
 /// What a sweep is for.

@@ -341,18 +341,31 @@ async fn a_stream_that_is_lost_during_a_call_leaves_it_unmarked_and_ends_the_ses
 
 #[tokio::test]
 async fn a_sweep_that_shows_too_little_or_too_much_ends_the_session() {
-    for (acts, end) in [
-        (swept(false, Disk::NotMeasured, 1), SessionEnd::BoundaryFailed),
-        (swept(true, Disk::Over(2 << 20), 0), SessionEnd::DiskExceeded),
-        (swept(true, Disk::Unmeasurable, 0), SessionEnd::DiskExceeded),
+    for (acts, end, words) in [
+        (
+            swept(false, Disk::NotMeasured, 1),
+            SessionEnd::BoundaryFailed,
+            "its sandbox does not say what became of a call",
+        ),
+        (
+            swept(true, Disk::Over((64 << 20) + 1), 0),
+            SessionEnd::DiskExceeded,
+            "65 MiB are written; SANDBOX_SESSION_DISK_MB allows 64",
+        ),
+        (
+            swept(true, Disk::Unmeasurable, 0),
+            SessionEnd::DiskExceeded,
+            "what it has written cannot be measured",
+        ),
     ] {
         let engine = engine(opened([printed("").to_vec(), acts.to_vec()].concat()));
         let docker = provider(&engine).await;
-        let session = open_with(&docker, 1 << 20).await.unwrap();
+        let session = open_with(&docker, 64 << 20).await.unwrap();
         javascript(run(&*session).await);
         engine.on_call("wait", || Reply::Json(200, json!({ "StatusCode": 0 })));
         session.sweep().await;
-        assert_eq!(session.ended().unwrap().end, end);
+        let ended = session.ended().unwrap();
+        assert_eq!((ended.end, ended.detail.as_str()), (end, words));
     }
 }
 

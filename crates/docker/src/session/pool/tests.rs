@@ -238,7 +238,7 @@ async fn what_a_claimed_session_may_write_is_bound_by_its_open() {
     session.sweep().await;
     let ended = session.ended().unwrap();
     assert_eq!(ended.end, SessionEnd::DiskExceeded);
-    assert!(ended.detail.contains("allows 1048576"), "{}", ended.detail);
+    assert_eq!(ended.detail, "2 MiB are written; SANDBOX_SESSION_DISK_MB allows 1");
 }
 
 #[tokio::test]
