@@ -182,10 +182,11 @@ fn not_run(cause: NotRun, context: &RunContext) -> Refusal {
             "cell.files[{index}] cannot be written: {}; the code did not run",
             errno_name(errno)
         )),
-        NotRun::NoInterpreter(cause) => Refusal::environment(format!(
-            "nothing could be started to run the code, and nothing ran: {cause}. What earlier cells hold in their interpreters may \
-             leave no room: a project ends them"
-        )),
+        NotRun::NoInterpreter(cause) => Refusal::new(
+            Code::Unimplemented,
+            Reason::Environment,
+            format!("nothing could be started to run the code, and nothing ran: {cause}"),
+        ),
         NotRun::TooLate if context.cancelled.is_cancelled() => gone(),
         NotRun::TooLate => Refusal::too_late(
             "the call's deadline passed before its code was handed over; nothing of it ran. Allow more time",

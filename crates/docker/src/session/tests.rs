@@ -430,7 +430,7 @@ async fn what_pid_1_did_not_run_is_refused_with_its_reason() {
         ),
         (
             NotRun::NoInterpreter("why".to_owned()),
-            Code::FailedPrecondition,
+            Code::Unimplemented,
             Reason::Environment,
             "nothing ran: why",
         ),
