@@ -397,6 +397,7 @@ pub enum FaultKind {
 pub struct Fault {
     kind: FaultKind,
     message: String,
+    ended: Option<SessionEnd>,
 }
 
 impl Fault {
@@ -405,6 +406,19 @@ impl Fault {
         Self {
             kind,
             message: message.into(),
+            ended: None,
+        }
+    }
+
+    /// The call's session ended while it ran, and it is known how.
+    pub fn session_ended(ended: &SessionEnded) -> Self {
+        Self {
+            kind: FaultKind::SessionEnded,
+            message: match ended.detail.as_str() {
+                "" => format!("the session ended during the call ({})", ended.end.as_str()),
+                detail => format!("the session ended during the call ({}: {detail})", ended.end.as_str()),
+            },
+            ended: Some(ended.end),
         }
     }
 
@@ -434,9 +448,31 @@ impl Fault {
         &self.message
     }
 
-    /// Whether this counts as an infrastructure failure in metrics.
+    /// Whether this counts as an infrastructure failure in metrics: a fault of ours, or a session whose sandbox was lost. A
+    /// session that was over, or that a rule ended, is not one.
     pub const fn is_infrastructure(&self) -> bool {
-        matches!(self.kind, FaultKind::Internal)
+        match self.kind {
+            FaultKind::Internal => true,
+            FaultKind::SessionEnded => match self.ended {
+                None
+                | Some(
+                    SessionEnd::MainProcessEnded
+                    | SessionEnd::BoundaryFailed
+                    | SessionEnd::SandboxChanged
+                    | SessionEnd::Unknown,
+                ) => true,
+                Some(
+                    SessionEnd::Closed
+                    | SessionEnd::Expired
+                    | SessionEnd::DiskExceeded
+                    | SessionEnd::Shutdown
+                    | SessionEnd::Replaced
+                    | SessionEnd::NotFound
+                    | SessionEnd::Unclaimed,
+                ) => false,
+            },
+            FaultKind::Canceled | FaultKind::DeadlineExceeded | FaultKind::InvalidRequest => false,
+        }
     }
 }
 

@@ -39,7 +39,16 @@ async fn a_lifetime_that_passes_during_a_call_ends_it_unmarked() {
         .session_id;
     let error = house.cell("alice", &id, "hang").await.unwrap_err();
     assert!(matches!(&error.error, RunError::MayHaveRun(fault) if fault.code() == Code::FailedPrecondition));
+    assert_eq!(
+        error.error.to_string(),
+        "the session ended during the call (expired: its lifetime passed)"
+    );
     assert_eq!(error.unanswered.unwrap().sequence, 1);
+    assert_eq!(
+        house.ran_and_failed(),
+        (1, 0),
+        "a session that is over is no failure of ours"
+    );
     let closed = house.close("alice", &id).await.unwrap();
     assert_eq!((closed.ended, closed.calls), (SessionEnd::Expired, 1));
 }

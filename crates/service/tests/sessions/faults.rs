@@ -34,6 +34,16 @@ async fn a_sandbox_that_ends_during_a_call_ends_it_unmarked_with_its_record() {
     });
     let error = error.unwrap_err();
     assert!(matches!(&error.error, RunError::MayHaveRun(fault) if fault.code() == Code::FailedPrecondition));
+    assert!(
+        error.error.to_string().contains("(main_process_ended: "),
+        "{}",
+        error.error
+    );
+    assert_eq!(
+        house.ran_and_failed(),
+        (1, 1),
+        "a sandbox that was lost is a failure of ours"
+    );
     let mut chain = Chain::new(Fingerprint::of(opened.session_id.reveal()));
     chain.follow(&error.unanswered.unwrap()).unwrap();
     house.nothing_is_left().await;

@@ -13,7 +13,7 @@ use plimsoll_sandbox::Sandbox;
 use plimsoll_service::corridor::Corridor;
 use plimsoll_service::handler::{CallContext, Handler, SessionError};
 use plimsoll_service::limiter::{Limiter, Limits, Memory};
-use plimsoll_service::metrics::{Metrics, SessionReadings};
+use plimsoll_service::metrics::{Metrics, Readings, SessionReadings};
 use plimsoll_service::sessions::{Keeper, Settings};
 
 use crate::common::Logged;
@@ -176,6 +176,22 @@ impl House {
         records
             .filter(|record: &serde_json::Value| record["msg"] == message)
             .collect()
+    }
+
+    /// What the metrics count: runs, and those of them that failed by a fault of ours.
+    pub(crate) fn ran_and_failed(&self) -> (u64, u64) {
+        let page = self.metrics.render(&Readings {
+            in_flight: self.limiter.in_flight(),
+            proven: Isolation::None,
+            current: Isolation::None,
+            log_write_errors: 0,
+            sessions: None,
+        });
+        let read = |name: &str| {
+            let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.unwrap().parse().unwrap()
+        };
+        (read("plimsoll_runs_total"), read("plimsoll_runs_failed_total"))
     }
 
     /// Nothing of any session is left.
