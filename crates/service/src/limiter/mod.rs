@@ -217,7 +217,8 @@ impl Limiter {
                 "suspended sessions hold the memory of another run; retry later or use another daemon".to_owned()
             }
             Shed::PerKey => format!(
-                "this caller already has {} runs in flight, its limit; wait for one to end",
+                "this caller already has {} runs in flight or sessions open, its limit; wait for a run to end or close \
+                 a session",
                 limits.per_key_concurrent
             ),
             Shed::PerKeyMemory => format!(

@@ -135,7 +135,7 @@ async fn what_a_callers_suspended_sessions_hold_takes_its_places_and_nobody_else
     assert!(
         refusal(house.open("alice").await.unwrap_err())
             .message()
-            .contains("2 runs in flight")
+            .contains("2 runs in flight or sessions open")
     );
     house.close("alice", &second).await.unwrap();
     house.open("alice").await.unwrap();
