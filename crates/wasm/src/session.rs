@@ -147,7 +147,8 @@ impl Kept {
             return Ok(left);
         }
         Err(Refusal::capacity(
-            "the session's variables and files leave no memory for a snippet or a step; let some go, or use a cell",
+            "the session's interpreter and files leave no memory for a snippet or a step; remove files in a cell, or end \
+             the interpreter with `process.exit()` in one, because its memory does not shrink while it lives",
         ))
     }
 

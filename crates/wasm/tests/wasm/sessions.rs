@@ -430,6 +430,11 @@ async fn interpreter_files_and_snippet_share_one_memory_limit() {
     let call = addressed(&*session, request(step, 0)).unwrap();
     let refusal = refused(session.run(&call, context()).await.unwrap_err());
     assert_eq!(refusal.reason(), Reason::Capacity, "{refusal}");
+    // Letting go of variables gives nothing back, so that is not what the refusal advises.
+    cell(&*session, "held.length = 0").await;
+    let call = addressed(&*session, request(snippet(), 0)).unwrap();
+    refused(session.run(&call, context()).await.unwrap_err());
+    assert!(refusal.message().contains("`process.exit()`"), "{refusal}");
     // The next interpreter starts small.
     assert_eq!(told(&cell(&*session, "process.exit()").await), (1, "", false, true));
     let ran = outcome(&*session, snippet(), 0).await;
