@@ -1,4 +1,4 @@
-//! `docs/errors.md` lists every code and every reason there is, with the code's HTTP status.
+//! `docs/errors.md` lists every code, with its HTTP status, every reason and every end of a session there is.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Code, Reason};
+use plimsoll_core::{Code, Reason, SessionEnd};
 
 const PAGE: &str = include_str!("../../../docs/errors.md");
 
@@ -20,10 +20,12 @@ fn section(heading: &str) -> &'static str {
     rest.split("\n## ").next().unwrap()
 }
 
-/// First and second cell of each row whose first cell is one word of code.
-fn rows(section: &'static str) -> BTreeMap<&'static str, &'static str> {
+/// First and second cell of each row of the table under this head whose first cell is one word of code.
+fn rows(section: &'static str, head: &str) -> BTreeMap<&'static str, &'static str> {
     let mut rows = BTreeMap::new();
-    for line in section.lines() {
+    let head = format!("| {head} |");
+    let table = section.lines().skip_while(|line| !line.starts_with(&head)).skip(1);
+    for line in table.take_while(|line| line.starts_with('|')) {
         let mut cells = line.split('|').skip(1).map(str::trim);
         let (Some(first), Some(second)) = (cells.next(), cells.next()) else {
             continue;
@@ -38,7 +40,7 @@ fn rows(section: &'static str) -> BTreeMap<&'static str, &'static str> {
 #[test]
 fn every_code_has_a_row_or_is_said_to_be_never_sent() {
     let section = section("Which code");
-    let rows = rows(section);
+    let rows = rows(section, "Code");
     let never = section
         .lines()
         .find(|line| line.starts_with("No answer of this build has "))
@@ -69,8 +71,22 @@ fn every_code_has_a_row_or_is_said_to_be_never_sent() {
 
 #[test]
 fn every_reason_has_a_row() {
-    let rows = rows(section("Reasons of a refusal"));
+    let rows = rows(section("Reasons of a refusal"), "Reason");
     let mut known = Reason::ALL.map(Reason::as_str);
+    known.sort_unstable();
+    assert_eq!(rows.keys().copied().collect::<Vec<_>>(), known);
+}
+
+#[test]
+fn every_end_of_a_session_that_a_call_is_told_has_a_row() {
+    let rows = rows(section("Which code"), "`SessionEnded`");
+    // Whoever closed a session, or names none of theirs, is told by the code.
+    let mut known: Vec<_> = (1..)
+        .map(SessionEnd::from_number)
+        .take_while(|end| *end != SessionEnd::Unknown)
+        .filter(|end| !matches!(end, SessionEnd::Closed | SessionEnd::NotFound))
+        .map(SessionEnd::as_str)
+        .collect();
     known.sort_unstable();
     assert_eq!(rows.keys().copied().collect::<Vec<_>>(), known);
 }
