@@ -19,8 +19,9 @@ const MAX_LINE_BYTES: u64 = MAX_CODE_BYTES as u64 + 2;
 pub(super) enum Script<R> {
     /// The whole input was read: cells that wait.
     Read(std::vec::IntoIter<String>),
-    /// The input began with a split, so each block can run as soon as the split after it has come.
-    Arriving(R),
+    /// The input began with a split, so each block can run as soon as the split after it has come. With the lines that were
+    /// read.
+    Arriving(R, usize),
 }
 
 impl<R: BufRead> Script<R> {
@@ -30,9 +31,13 @@ impl<R: BufRead> Script<R> {
     /// # Errors
     /// What cannot be read, or is no UTF-8.
     pub(super) fn new(mut input: R) -> Result<Self, Failure> {
-        let first = line(&mut input)?.unwrap_or_default();
+        let mut first = line(&mut input, 1)?.unwrap_or_default();
+        // What some editors begin a file with, and no part of its text.
+        if let Some(text) = first.strip_prefix('\u{feff}') {
+            first = text.to_owned();
+        }
         if is_split(&first) {
-            return Ok(Self::Arriving(input));
+            return Ok(Self::Arriving(input, 1));
         }
         let mut rest = String::new();
         let read = input.take(MAX_INPUT_BYTES + 1).read_to_string(&mut rest);
@@ -47,12 +52,13 @@ impl<R: BufRead> Script<R> {
         let cells = if text.lines().any(is_split) {
             blocks(&text)
         } else {
-            text.lines().map(str::to_owned).collect()
+            text.lines().map(str::to_owned).zip(1..).collect()
         };
-        let cells: Vec<String> = cells.into_iter().filter(|cell| !is_blank(cell)).collect();
-        if cells.iter().any(|cell| cell.len() > MAX_CODE_BYTES) {
-            return Err(too_long());
+        let cells: Vec<(String, usize)> = cells.into_iter().filter(|(cell, _)| !is_blank(cell)).collect();
+        if let Some((_, begins)) = cells.iter().find(|(cell, _)| cell.len() > MAX_CODE_BYTES) {
+            return Err(too_long(*begins));
         }
+        let cells: Vec<String> = cells.into_iter().map(|(cell, _)| cell).collect();
         Ok(Self::Read(cells.into_iter()))
     }
 
@@ -61,45 +67,50 @@ impl<R: BufRead> Script<R> {
     /// # Errors
     /// As [`Script::new`].
     pub(super) fn next(&mut self) -> Result<Option<String>, Failure> {
-        let input = match self {
+        let (input, read) = match self {
             Self::Read(cells) => return Ok(cells.next()),
-            Self::Arriving(input) => input,
+            Self::Arriving(input, read) => (input, read),
         };
         let mut block = String::new();
+        let mut begins = *read + 1;
         loop {
-            let text = match line(input)? {
+            let text = line(input, begins)?;
+            *read += 1;
+            let text = match text {
                 Some(text) if !is_split(&text) => text,
                 Some(_) if is_blank(&block) => {
                     block.clear();
+                    begins = *read + 1;
                     continue;
                 }
                 _ => break,
             };
             block.push_str(&text);
             if block.len() > MAX_CODE_BYTES {
-                return Err(too_long());
+                return Err(too_long(begins));
             }
         }
         Ok((!is_blank(&block)).then_some(block))
     }
 }
 
-/// A line with its end; never more of it than shows that no cell could have it.
-fn line(input: &mut impl BufRead) -> Result<Option<String>, Failure> {
+/// A line with its end, of a cell that begins on the line of this number; never more of it than shows that no cell could have
+/// it.
+fn line(input: &mut impl BufRead, begins: usize) -> Result<Option<String>, Failure> {
     let mut bytes = Vec::new();
     let read = input.take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
     read.map_err(|error| unreadable(&error))?;
     let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     if text.strip_suffix(b"\r").unwrap_or(text).len() > MAX_CODE_BYTES {
-        return Err(too_long());
+        return Err(too_long(begins));
     }
     let text = String::from_utf8(bytes).map_err(|_| not_text())?;
     Ok((!text.is_empty()).then_some(text))
 }
 
-fn too_long() -> Failure {
+fn too_long(begins: usize) -> Failure {
     Failure::no_program(format!(
-        "a cell of standard input is over {MAX_CODE_BYTES} bytes, the most a cell may have"
+        "the cell that begins on line {begins} of standard input is over {MAX_CODE_BYTES} bytes, the most a cell may have"
     ))
 }
 
@@ -122,12 +133,13 @@ fn is_blank(cell: &str) -> bool {
     cell.trim().is_empty()
 }
 
-fn blocks(text: &str) -> Vec<String> {
-    let mut blocks = vec![String::new()];
-    for line in text.split_inclusive('\n') {
+/// With the number of the line each begins on.
+fn blocks(text: &str) -> Vec<(String, usize)> {
+    let mut blocks = vec![(String::new(), 1)];
+    for (line, number) in text.split_inclusive('\n').zip(1..) {
         if is_split(line) {
-            blocks.push(String::new());
-        } else if let Some(last) = blocks.last_mut() {
+            blocks.push((String::new(), number + 1));
+        } else if let Some((last, _)) = blocks.last_mut() {
             last.push_str(line);
         }
     }
@@ -160,6 +172,8 @@ mod tests {
     #[test]
     fn an_input_that_begins_with_a_split_is_read_block_by_block() {
         assert_eq!(cells("---\na\nb\n---\n\n---\nc"), ["a\nb\n", "c"]);
+        assert_eq!(cells("\u{feff}---\na\nb\n---\nc"), ["a\nb\n", "c"]);
+        assert_eq!(cells("\u{feff}a\nb"), ["a", "b"]);
         // Whoever writes the blocks may wait for the answer to one before it writes the next.
         let endless = io::Cursor::new("---\nfirst\n---\n").chain(io::repeat(b'x'));
         let mut script = Script::new(io::BufReader::new(endless)).unwrap();
@@ -172,14 +186,15 @@ mod tests {
         assert_eq!(cells(&format!("1\n{most}\r\n2")), ["1", &most, "2"]);
         let block = format!("{}\n", &most[1..]);
         assert_eq!(cells(&format!("---\n{block}---\n2")), [block.as_str(), "2"]);
-        for (input, before) in [
-            (format!("1\n{most}x\n"), None),
-            (format!("{most}\u{e9}\n"), None),
-            (format!("1\n---\n{most}\n---\n"), None),
-            (format!("---\n1\n---\n{most}x\n---\n"), Some("1\n")),
+        for (input, before, begins) in [
+            (format!("1\n{most}x\n"), None, 2),
+            (format!("{most}\u{e9}\n"), None, 1),
+            (format!("1\n---\n{most}\n---\n"), None, 3),
+            (format!("---\n1\n---\n{most}x\n---\n"), Some("1\n"), 4),
             (
-                format!("---\n1\n---\n1\n{}", "x\n".repeat(MAX_CODE_BYTES / 2)),
+                format!("---\n1\n---\n\n---\n1\n{}", "x\n".repeat(MAX_CODE_BYTES / 2)),
                 Some("1\n"),
+                6,
             ),
         ] {
             let refused = Script::new(input.as_bytes()).and_then(|mut script| {
@@ -187,7 +202,8 @@ mod tests {
                 script.next()
             });
             let told = refused.unwrap_err().line();
-            assert!(told.contains("262144 bytes"), "{told}");
+            let words = format!("the cell that begins on line {begins} of standard input is over 262144 bytes");
+            assert!(told.contains(&words), "{told}");
         }
     }
 
