@@ -82,6 +82,16 @@ impl Failure {
         self.in_words(words)
     }
 
+    /// The same failure, with these words in the place of those it may have.
+    pub(crate) fn said_as(self, those: &str, these: &str) -> Self {
+        let words = self.words.clone().unwrap_or_else(|| spoken(self.answer.message()));
+        if words.contains(those) {
+            self.in_words(words.replace(those, these))
+        } else {
+            self
+        }
+    }
+
     /// What the process ends with.
     pub(crate) const fn exit_code(&self) -> u8 {
         match self.class {
@@ -197,5 +207,11 @@ mod tests {
             "plimsoll: nothing ran (request): the program is empty; write one"
         );
         assert_eq!(advised.to_json(), refused.to_json());
+        let over = Failure::from(Refusal::request("it has ended; open a new one"));
+        assert_eq!(
+            over.clone().said_as("open a new one", "wait").line(),
+            "plimsoll: nothing ran (request): it has ended; wait"
+        );
+        assert_eq!(over.clone().said_as("no such words", "wait"), over);
     }
 }

@@ -187,7 +187,8 @@ pub(crate) fn failed(result: &ProjectResult) -> Option<(usize, &StepResult)> {
     counted.find(|(_, step)| step.exit_code != 0 || step.timed_out)
 }
 
-fn lowering(lowered: Option<Lowered>) -> String {
+/// What became of a timeout, to go behind something else on a line; nothing where it held.
+pub(crate) fn lowering(lowered: Option<Lowered>) -> String {
     match lowered {
         Some(Lowered { asked_ms, most_ms }) => format!(
             ", timeout {} lowered to {}, this provider's maximum",

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::{Language, SessionArgs};
 use crate::failure::Failure;
-use crate::line::{self, AboutCell};
+use crate::line::{self, AboutCell, Lowered};
 use crate::progress::{Progress, Signals, Told};
 use crate::words::visible;
 use crate::{local, streams};
@@ -152,7 +152,7 @@ impl<'a> Talk<'a> {
                 .during("opening a session", self.place.open(self.args, self.lookup));
             match self.signals.see_through(opening).await {
                 (Some(opened), false) => opened,
-                (Some(Ok(session)), true) => {
+                (Some(Ok((session, _))), true) => {
                     if let Err(unclosed) = session.close(self.lookup).await {
                         streams::say(&unclosed.line());
                     }
@@ -161,17 +161,18 @@ impl<'a> Talk<'a> {
                 _ => Err(interrupted()),
             }
         };
-        let session = self.runtime.block_on(opening)?;
+        let (session, most_ms) = self.runtime.block_on(opening)?;
         self.language = self
             .args
             .language
             .unwrap_or_else(|| Language::default_of(session.provider()));
         self.note(&format!(
-            "plimsoll: session {} on {}, tier {}, {}",
+            "plimsoll: session {} on {}, tier {}, {}{}",
             visible(session.fingerprint()),
             visible(session.provider()),
             visible(session.tier()),
-            self.language.as_str()
+            self.language.as_str(),
+            line::lowering(self.args.timeout.and_then(|asked| Lowered::of(asked.ms, most_ms)))
         ));
         self.session = Some(session);
         Ok(())
@@ -225,6 +226,8 @@ impl<'a> Talk<'a> {
         );
         loop {
             let label = match &self.session {
+                // The next cell is the first of another one.
+                Some(session) if session.over().is_some() => format!("{} 1> ", visible(session.tier())),
                 Some(session) => format!("{} {}> ", visible(session.tier()), session.calls() + 1),
                 None => "> ".to_owned(),
             };
@@ -242,7 +245,16 @@ impl<'a> Talk<'a> {
                 Typed::GivenUp => continue,
                 Typed::Cell(cell) => cell,
             };
-            self.renew()?;
+            match self.renew() {
+                Ok(()) => {}
+                // As with a cell that is refused: the next one tries again.
+                Err(failure) if self.only_the_cell() && !self.args.fail_fast => {
+                    self.say(&failure.line());
+                    self.tally.unanswered_at_a_prompt(&failure);
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            }
             if let Then::Ends = self.cell(cell)? {
                 return Ok(());
             }
@@ -268,17 +280,20 @@ impl<'a> Talk<'a> {
 
     /// At a prompt a session that is over is followed by another: somebody sees it said.
     fn renew(&mut self) -> Result<(), Failure> {
-        let Some(reason) = self.session.as_ref().and_then(Conversation::over) else {
-            return Ok(());
-        };
-        self.say(&format!(
-            "plimsoll: the session is over ({}); a new one begins without its files and variables",
-            visible(&reason)
-        ));
-        if let Some(old) = self.session.take()
-            && let Err(unclosed) = self.runtime.block_on(old.close(self.lookup))
-        {
-            self.tell_unclosed(&unclosed);
+        if let Some(old) = self.session.take() {
+            let Some(reason) = old.over() else {
+                self.session = Some(old);
+                return Ok(());
+            };
+            self.say(&format!(
+                "plimsoll: the session is over ({}); a new one begins without its files and variables",
+                visible(&reason)
+            ));
+            let closing = old.close(self.lookup);
+            let closed = unless_interrupted(self.runtime, &mut self.signals, closing);
+            if let Err(unclosed) = closed.unwrap_or_else(|| Err(Unclosed::interrupted())) {
+                self.tell_unclosed(&unclosed);
+            }
         }
         self.open()
     }
@@ -366,10 +381,15 @@ impl<'a> Talk<'a> {
     }
 
     fn tell_unanswered(&mut self, unanswered: &Unanswered, interrupted: bool) -> Then {
-        let failure = unanswered.failure.clone();
+        let mut failure = unanswered.failure.clone();
+        if self.interactive {
+            failure = failure.said_as("open a new one", "the next cell begins a new one");
+        }
         let failure = match (interrupted, &self.place) {
             (false, _) => failure,
-            (true, Place::Here(_)) => failure.in_words("interrupted; the cell has been ended"),
+            (true, Place::Here(_)) => {
+                failure.in_words("interrupted; the cell has been ended, and its interpreter with the variables")
+            }
             (true, Place::There { .. }) => {
                 failure.in_words("interrupted; the daemon was hung up on, by which it ends the cell")
             }

@@ -95,13 +95,13 @@ impl Place {
         }
     }
 
-    /// Opens a session.
+    /// Opens a session; with it the longest a cell of it may take in milliseconds, 0 where that is not stated.
     ///
     /// # Errors
     /// What the sandbox or the daemon refuses, and a language that sessions here keep no interpreter of.
-    pub(super) async fn open(&self, args: &SessionArgs, lookup: &dyn Lookup) -> Result<Conversation, Failure> {
-        self.check_language(args.language).await?;
-        match self {
+    pub(super) async fn open(&self, args: &SessionArgs, lookup: &dyn Lookup) -> Result<(Conversation, u32), Failure> {
+        let most_ms = self.check_language(args.language).await?;
+        let session = match self {
             Self::Here(sandbox) => {
                 let mut open = sandbox.open_session();
                 if let Some(language) = args.language {
@@ -111,7 +111,7 @@ impl Place {
                     Some(floor) => open.floor(floor).send().await,
                     None => open.any_tier().send().await,
                 };
-                Ok(Conversation::Here(Box::new(opened?)))
+                Conversation::Here(Box::new(opened?))
             }
             Self::There { client, url } => {
                 let mut open = client.open_session();
@@ -123,33 +123,36 @@ impl Place {
                     None => open.any_tier().send().await,
                 };
                 let opened = opened.map_err(|error| remote::failure(&error, url, lookup))?;
-                Ok(Conversation::There(Box::new(opened)))
+                Conversation::There(Box::new(opened))
             }
-        }
+        };
+        Ok((session, most_ms))
     }
 
-    /// The language is only a hint to whoever opens a session, and every cell of another one would be refused.
-    async fn check_language(&self, asked: Option<Language>) -> Result<(), Failure> {
+    /// The language is only a hint to whoever opens a session, and every cell of another one would be refused. What the place
+    /// states beside it: the longest a cell may take.
+    async fn check_language(&self, asked: Option<Language>) -> Result<u32, Failure> {
         let (provider, kept) = match self {
             Self::Here(sandbox) => {
                 let evidence = sandbox.evidence();
-                let kept = evidence
-                    .sessions
-                    .as_ref()
-                    .map(|support| support.environment.languages.clone());
+                let environment = evidence.sessions.as_ref().map(|support| &support.environment);
+                let kept = environment.map(|one| (one.languages.clone(), one.max_timeout_ms));
                 (evidence.provider.to_owned(), kept)
             }
             Self::There { client, .. } => match client.describe().await {
                 Ok(info) => {
-                    let kept = info.supports_sessions.then_some(info.session_environment.languages);
-                    (info.provider, kept)
+                    let environment = info.session_environment;
+                    let kept = (environment.languages, environment.max_timeout_ms);
+                    (info.provider, info.supports_sessions.then_some(kept))
                 }
                 // Why is told by the open, which meets the same.
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(0),
             },
         };
         // Without sessions the open is refused, and says so.
-        kept.map_or(Ok(()), |kept| has_interpreter(asked, &provider, &kept))
+        let Some((kept, most_ms)) = kept else { return Ok(0) };
+        has_interpreter(asked, &provider, &kept, matches!(self, Self::Here(_)))?;
+        Ok(most_ms)
     }
 
     /// Clears away what is left here.
@@ -285,19 +288,32 @@ impl Conversation {
     }
 }
 
-fn has_interpreter(asked: Option<Language>, provider: &str, kept: &[String]) -> Result<(), Failure> {
+/// `ours` is a provider in this process, of which whoever typed the command chooses the image.
+fn has_interpreter(asked: Option<Language>, provider: &str, kept: &[String], ours: bool) -> Result<(), Failure> {
     let language = asked.unwrap_or_else(|| Language::default_of(provider)).as_str();
     if kept.iter().any(|one| one == language) {
         return Ok(());
     }
-    let kept = match kept {
-        [] => "no interpreter".to_owned(),
-        kept => format!(
-            "an interpreter of {} only; choose another with --language",
+    let keeps = format!("but a session on provider {provider} keeps");
+    let message = match (asked, kept) {
+        (_, []) => format!("cell.language is {language}, {keeps} no interpreter"),
+        (Some(_), kept) => format!(
+            "cell.language is {language}, {keeps} an interpreter of {} only; choose another with --language",
             kept.join(" and of ")
         ),
+        (None, kept) => {
+            let image = if ours && provider == "docker" {
+                ", or an image that has one: SANDBOX_DOCKER_PROJECT_IMAGE=plimsoll/sandbox-python"
+            } else {
+                ""
+            };
+            format!(
+                "without --language cells are {language}, {keeps} an interpreter of {} only; give --language {}{image}",
+                kept.join(" and of "),
+                kept.join(" or --language ")
+            )
+        }
     };
-    let message = format!("cell.language is {language}, but a session on provider {provider} keeps {kept}");
     Err(Refusal::new(Code::Unimplemented, Reason::Environment, message).into())
 }
 
@@ -335,5 +351,35 @@ fn answered_there(run: plimsoll_client::CellResult) -> Answered {
         record: run.evidence.record.unwrap_or_default(),
         duration_ms: run.evidence.duration_ms,
         diagnostics: run.evidence.diagnostics.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_language_nobody_gave_is_not_told_as_given_and_the_fix_is_named() {
+        let told = |asked, provider: &str, kept: &[&str], ours| {
+            let kept: Vec<String> = kept.iter().map(|one| (*one).to_owned()).collect();
+            has_interpreter(asked, provider, &kept, ours).map_err(|failure| failure.line())
+        };
+        assert_eq!(
+            told(None, "docker", &["javascript"], true).unwrap_err(),
+            "plimsoll: nothing ran (environment): without --language cells are python, but a session on provider docker keeps an \
+             interpreter of javascript only; give --language javascript, or an image that has one: \
+             SANDBOX_DOCKER_PROJECT_IMAGE=plimsoll/sandbox-python"
+        );
+        // A daemon's image is not for its callers to choose.
+        let there = told(None, "docker", &["javascript"], false).unwrap_err();
+        assert!(there.ends_with("only; give --language javascript"), "{there}");
+        let given = told(Some(Language::Python), "docker", &["javascript"], true).unwrap_err();
+        assert!(given.contains("(environment): --language is python, but"), "{given}");
+        for (asked, kept) in [
+            (None, &["javascript", "python"][..]),
+            (Some(Language::JavaScript), &["javascript"]),
+        ] {
+            assert_eq!(told(asked, "docker", kept, true), Ok(()));
+        }
     }
 }

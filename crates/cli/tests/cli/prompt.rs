@@ -126,6 +126,7 @@ fn the_prompt_takes_cells_of_several_lines_interrupts_and_remembers() {
             ("process 3> ", "while (true) {}\r"),
             ("}", ""),
             ("running the cell", "\u{3}"),
+            ("and its interpreter with the variables", ""),
             ("no answer", ""),
             ("process 4> ", "given up\u{3}"),
             ("process 4> ", "typeof twice\r"),
@@ -171,7 +172,8 @@ fn a_cell_that_is_given_up_on_a_daemon_is_followed_by_a_new_session() {
             ("running the cell", "\u{3}"),
             ("interrupt once more", "\u{3}"),
             ("no checked answer (canceled)", ""),
-            ("process 2> ", "typeof n\r"),
+            // The first call of the session that begins with it.
+            ("process 1> ", "typeof n\r"),
             ("a new one begins", ""),
             ("undefined", ""),
             ("process 2> ", "\u{4}"),
@@ -274,4 +276,49 @@ fn a_terminal_that_goes_closes_the_session() {
             assert!(begun.elapsed() < Duration::from_secs(10), "{cell:?}: {}", next.stderr);
         }
     }
+}
+
+#[test]
+fn a_daemon_that_goes_away_does_not_end_the_prompt() {
+    let daemon = Daemon::start_with(&KEEPING);
+    let home = tempfile::tempdir().unwrap();
+    let mut terminal = Terminal::start(
+        &format!("--daemon {} --timeout 20s", daemon.url),
+        home.path(),
+        &[("PLIMSOLL_TOKEN", TOKEN)],
+    );
+    terminal.until("process 1> ");
+    terminal.types("while (true) {}\r");
+    terminal.until("running the cell");
+    drop(daemon);
+    terminal.until("it may have run");
+    for _ in 0..2 {
+        terminal.until("> ");
+        terminal.types("1\r");
+        terminal.until("nothing ran (environment)");
+    }
+    terminal.until("> ");
+    terminal.types("\u{4}");
+    let (status, shown) = terminal.ended();
+    // A session that could not be closed counts, whoever was told.
+    assert_eq!(status.code(), Some(123), "{shown}");
+}
+
+#[test]
+fn at_a_prompt_nobody_is_told_to_open_a_session() {
+    let daemon = Daemon::start_with(&[KEEPING.as_slice(), &[("SANDBOX_SESSION_LIFETIME", "1s")]].concat());
+    let home = tempfile::tempdir().unwrap();
+    let mut terminal = Terminal::start(
+        &format!("--daemon {}", daemon.url),
+        home.path(),
+        &[("PLIMSOLL_TOKEN", TOKEN)],
+    );
+    terminal.until("process 1> ");
+    std::thread::sleep(Duration::from_millis(1_500));
+    terminal.types("'late'\r");
+    terminal.until("the next cell begins a new one");
+    terminal.until("process 1> ");
+    terminal.types("\u{4}");
+    let (_, shown) = terminal.ended();
+    assert!(!shown.contains("open a new one"), "{shown}");
 }
