@@ -3,8 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use plimsoll_core::Tier;
+
+use crate::words::visible;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,13 +49,15 @@ The token of a daemon is read from PLIMSOLL_TOKEN and is never an argument, beca
 the arguments of a process.";
 
 const SESSION_EXAMPLES: &str = "\
-One sandbox is kept until the end of input. Variables and files of a cell are there for the next one; what a cell leaves running is
-gone by then. The value of a cell's last expression is printed.
+One sandbox is kept until the end of input. Variables and files of a cell are there for the next one; programs that a cell leaves
+running are gone by then. Threads and timers of an interpreter stand still on docker until its next cell; on wasm, where there are
+no threads, timers are dropped with the cell. The value of a cell's last expression is printed.
 
 At a terminal:
   Enter runs a whole cell and goes on in a new line where a bracket, a text or a block is open; Alt-Enter always begins a new line,
-  and two empty lines end a cell. Ctrl-C gives up what is typed, or the cell that runs: in this process the session goes on, on a
-  daemon a second Ctrl-C ends it, because the cell's answer is lost. Ctrl-D ends the session. Cells are remembered in
+  and two empty lines end a cell. Ctrl-C gives up what is typed, or the cell that runs: in this process the session goes on without
+  the variables, on a daemon a second Ctrl-C ends it, because the cell's answer is lost. The next cell after a session that is over
+  begins another. Ctrl-D ends the command; so do SIGTERM and SIGHUP, which close the session too. Cells are remembered in
   $XDG_STATE_HOME/plimsoll/session-history, or in ~/.local/state; one that begins with a space is not.
 
 Otherwise:
@@ -63,16 +68,19 @@ Exit status:
   0                  the end of input, and every cell has a checked answer, also where it failed
   a cell's own       with --fail-fast, the first cell that failed: 1 it raised an error, 124 its timeout ended it
   125                nothing ran: no session could be opened, or no cell was taken
-  123                something ran or may have, and then a cell was refused or has no checked answer, cells are left, the
-                     session could not be closed, or the daemon's count of calls is not the one seen here
-  1                  every cell has a checked answer, and its output could not be written here
+  123                something ran or may have, and then a cell was refused or has no checked answer, cells are left, a signal
+                     ended the command, a session could not be closed, or the daemon's count of calls is not the one seen here
+  1                  every cell has a checked answer, and its output could not be written here; that a reader has gone, as
+                     head does, is no failure
   2                  the command line is wrong
-  At a terminal a cell that was refused or has no answer is told, and changes nothing here without --fail-fast.
+  At a terminal a cell that was refused or has no answer is told, and changes nothing here without --fail-fast; that no other
+  session can be opened for it neither. One that could not be closed counts all the same.
 
 Examples:
   plimsoll session
   printf 'let n = 41\\nn + 1\\n' | plimsoll session
-  plimsoll session --provider docker --floor container --fail-fast < analysis.txt
+  SANDBOX_DOCKER_PROJECT_IMAGE=plimsoll/sandbox-python plimsoll session --provider docker --fail-fast < analysis.txt
+  plimsoll session --provider docker --floor container --language javascript
   PLIMSOLL_TOKEN=… plimsoll session --daemon https://sandbox.example --language python";
 
 const DESCRIBE_EXAMPLES: &str = "\
@@ -252,7 +260,7 @@ pub struct SessionArgs {
     #[arg(long, value_name = "NAME")]
     pub language: Option<Language>,
     /// End a cell after this long, e.g. 500ms, 30s, 1m30s, and its interpreter with it; without it, or with 0, the provider's
-    /// default holds.
+    /// default holds, and above the provider's maximum (`plimsoll describe` shows it) the maximum.
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_timeout)]
     pub timeout: Option<Timeout>,
     /// Stop at the first cell that fails, with its exit code.
@@ -432,6 +440,19 @@ fn parse_timeout(text: &str) -> Result<Timeout, String> {
             ms: i32::try_from((nanos / NANOS_PER_MS).max(1)).unwrap_or(i32::MAX),
         }),
     }
+}
+
+/// What to do about an argument that `session` does not take: a file, as `run` takes one, is its standard input.
+pub(crate) fn with_input_named(mut error: clap::Error) -> clap::Error {
+    let file = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(file)) if error.kind() == ErrorKind::UnknownArgument && !file.starts_with('-') => {
+            visible(file)
+        }
+        _ => return error,
+    };
+    let advice = format!("cells are read from standard input: plimsoll session < {file}").into();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice]));
+    error
 }
 
 /// The arguments with single-dash long options (`-floor vm`) spelled with two dashes.

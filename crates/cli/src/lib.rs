@@ -48,9 +48,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>, environment: impl FnOnce()
     if let Some(tool) = tools::invoked(&args) {
         return tool.run(args);
     }
+    let of_session = args.get(1).is_some_and(|command| command == "session");
     let cli = match Cli::try_parse_from(args::normalised(args)) {
         Ok(cli) => cli,
         Err(error) => {
+            let error = if of_session {
+                args::with_input_named(error)
+            } else {
+                error
+            };
             // Help goes to standard output, errors to standard error; a reader who has gone needs neither.
             let _reader_gone = error.print();
             return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);

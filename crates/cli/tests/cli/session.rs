@@ -1,10 +1,6 @@
 //! `plimsoll session`: cells from standard input, in this process and on a daemon.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "tests of a program start it and fail by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "tests of a program fail by panicking")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
@@ -126,6 +122,23 @@ fn a_failing_cell_is_told_and_ends_the_command_only_when_asked_to() {
 }
 
 #[test]
+fn a_timeout_above_the_maximum_is_told_as_lowered() {
+    let daemon = Daemon::start_with(&KEEPING);
+    let there = ["--daemon", daemon.url.as_str()];
+    for place in [&[][..], &there] {
+        for (timeout, told) in [("10m", true), ("1s", false)] {
+            let args = [place, &["--timeout", timeout]].concat();
+            let ran = session_with("1\n", &args, &[("PLIMSOLL_TOKEN", TOKEN)]);
+            assert_eq!(ran.code, 0, "{}", ran.stderr);
+            let lowered = ran
+                .stderr
+                .contains("javascript, timeout 600 s lowered to 30 s, this provider's maximum");
+            assert_eq!(lowered, told, "{timeout}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_a_session_is_told_and_nothing_runs() {
     for (args, variables, code, words) in [
         (
@@ -164,6 +177,9 @@ fn what_cannot_be_a_session_is_told_and_nothing_runs() {
              javascript only; choose another with --language\n"
         )
     );
+    let file = session("", &["file.js"]);
+    assert_eq!(file.code, 2);
+    assert!(file.stderr.contains("plimsoll session < file.js"), "{}", file.stderr);
     let undecodable = {
         let mut child = command(&["session"]).stdin(Stdio::piped()).spawn().unwrap();
         let _refused_early = child.stdin.take().unwrap().write_all(b"\xff\n");
