@@ -300,6 +300,17 @@ def test_a_sandbox_that_somebody_changed_is_not_used(
     await_gone(container)
 
 
+def test_a_renamed_sandbox_is_not_used_and_goes_all_the_same(lone: tuple[Session, str]) -> None:
+    session, container = lone
+    session.run_cell("1")
+    docker("rename", container, f"renamed-{container[:12]}")
+    with pytest.raises(SessionEndedError) as error:
+        session.run_cell("2")
+    assert error.value.reason == "sandbox_changed"
+    assert "renamed" in error.value.detail
+    await_gone(container)
+
+
 def test_close_removes_the_container(lone: tuple[Session, str]) -> None:
     session, container = lone
     session.run_cell("1")

@@ -267,13 +267,15 @@ async fn behind_its_back(pooled: &Pooled, method: &str, action: &str, body: &str
 }
 
 #[test]
-fn what_somebody_killed_paused_removed_or_changed_is_never_a_session() {
+fn what_somebody_killed_paused_removed_changed_or_renamed_is_never_a_session() {
     run(async {
         let pooled = Pooled::of(1).await;
         behind_its_back(&pooled, "POST", "/kill", "").await;
         behind_its_back(&pooled, "POST", "/pause", "").await;
         behind_its_back(&pooled, "DELETE", "?force=true", "").await;
         behind_its_back(&pooled, "POST", "/update", r#"{"CpuShares":512}"#).await;
+        let renamed = format!("/rename?name=plimsoll-test-renamed-{}", std::process::id());
+        behind_its_back(&pooled, "POST", &renamed, "").await;
         pooled.drained().await;
     });
 }
