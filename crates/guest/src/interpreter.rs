@@ -142,6 +142,7 @@ impl Interpreter {
                 stdin: None,
                 extra: &[kernel_reads.as_fd(), kernel_writes.as_fd()],
                 unseen: hub.is_alone(),
+                to_be_stopped: true,
             },
             cap: CELL_STREAM_CAP,
             kill_at_cap: false,

@@ -48,6 +48,7 @@ pub(crate) fn run(hub: &mut Hub, plan: &ProbePlan) -> Result<(), Stop> {
             stdin: None,
             extra: &[],
             unseen: hub.is_alone(),
+            to_be_stopped: false,
         },
         cap: FACTS_CAP,
         kill_at_cap: true,

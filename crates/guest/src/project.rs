@@ -165,6 +165,7 @@ fn step(
             stdin: None,
             extra: &[],
             unseen: hub.is_alone(),
+            to_be_stopped: false,
         },
         cap: STEP_STREAM_CAP,
         kill_at_cap: true,

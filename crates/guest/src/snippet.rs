@@ -71,6 +71,7 @@ impl Waiting {
                 stdin: Some(stdin),
                 extra: &[node_end.as_fd()],
                 unseen: hub.is_alone(),
+                to_be_stopped: false,
             },
             cap: usize::try_from(open.output_cap).unwrap_or(usize::MAX),
             kill_at_cap: false,

@@ -127,9 +127,12 @@ pub(crate) struct Launch<'a> {
     pub(crate) extra: &'a [BorrowedFd<'a>],
     /// No process of the guest lives that could look at the new one.
     pub(crate) unseen: bool,
+    /// PID 1 will stop it. Then it stays in PID 1's session: gVisor wakes a stopped process group, and hangs up on it, with
+    /// every member that exits, where no member has its parent in the session.
+    pub(crate) to_be_stopped: bool,
 }
 
-/// Starts a process in a session and process group of its own, with default signals, first to go when memory runs out, and
+/// Starts a process in a process group of its own, and in a session of its own unless it is to be stopped, with default signals, first to go when memory runs out, and
 /// nothing of ours but what `launch` names. Returns after it has become the program.
 #[expect(clippy::disallowed_methods, reason = "PID 1 owns every process of its sandbox")]
 pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io::Result<Pid> {
@@ -145,7 +148,7 @@ pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io:
     for (place, fd) in extra.iter_mut().zip(launch.extra) {
         *place = fd.as_raw_fd();
     }
-    let unseen = launch.unseen;
+    let (unseen, to_be_stopped) = (launch.unseen, launch.to_be_stopped);
     // SAFETY: between fork and exec this makes system calls on numbers and allocates nothing. `extra` stays open until
     // spawn returns, because `launch` borrows it, and is none of EXTRA_FDS: those are taken (own_descriptors).
     unsafe {
@@ -155,7 +158,12 @@ pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io:
             if unseen {
                 be_first_to_go();
             }
-            if libc::setsid() == -1 {
+            let apart = if to_be_stopped {
+                libc::setpgid(0, 0)
+            } else {
+                libc::setsid()
+            };
+            if apart == -1 {
                 return Err(io::Error::last_os_error());
             }
             for (fd, place) in extra.into_iter().zip(EXTRA_FDS) {
