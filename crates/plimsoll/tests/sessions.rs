@@ -191,7 +191,13 @@ async fn a_session_ends_with_its_lifetime_also_during_a_call() {
         .timeout(Duration::from_secs(20))
         .send()
         .await;
-    assert!(matches!(cut.unwrap_err(), RunError::MayHaveRun(_)));
+    let RunError::MayHaveRun(cut) = cut.unwrap_err() else {
+        panic!("it ran");
+    };
+    assert_eq!(
+        cut.message(),
+        "the session ended during the call (expired: its lifetime is over)"
+    );
     assert_eq!(session.ended().unwrap().end, SessionEnd::Expired);
     let refusal = session.run_cell(Cell::javascript("1")).send().await.unwrap_err();
     assert_eq!(refused(&refusal), Reason::Request);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_advisor::Finding;
 use plimsoll_core::limits::DISPATCH_DEADLINE;
-use plimsoll_core::{Fault, FaultKind, Outcome, Refusal, RunError};
+use plimsoll_core::{Fault, FaultKind, Outcome, Refusal, RunError, SessionEnded};
 use plimsoll_grants::trace::CallTrace;
 use plimsoll_record::{Answer, Chain, RunRecord, Stamp};
 use tokio_util::sync::CancellationToken;
@@ -168,6 +168,19 @@ impl TurnSettled {
             record: None,
             trace: None,
             findings: Vec::new(),
+        }
+    }
+
+    /// Tells a call that got no answer because its session has ended how it did, by the same words as the next call.
+    pub fn tell_end(&mut self, ended: &SessionEnded) {
+        match &self.answer {
+            Err(RunError::NotDispatched(refusal)) if refusal.session_end().is_none() => {
+                self.answer = Err(Refusal::session_ended(ended.clone()).into());
+            }
+            Err(RunError::MayHaveRun(fault)) if fault.kind() == FaultKind::SessionEnded => {
+                self.answer = Err(Fault::session_ended(ended).into());
+            }
+            _ => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    CellResult, CellRun, Code, Diagnostics, Fault, FaultKind, Outcome, Payload, Reason, Refusal, RunError, RunResult,
+    CellResult, CellRun, Code, Diagnostics, Fault, Outcome, Payload, Reason, Refusal, RunError, RunResult,
     SessionEvidence,
 };
 use plimsoll_guest_link::messages::{CellEnd, CellOutcome, CellPlan, Language, NotRun, Plan, ProjectFile};
@@ -105,15 +105,7 @@ async fn answer(
             let ended = inside.lost_touch().await;
             tracing::warn!(cause = ?other, end = ended.end.as_str(), "a session ended during a call");
             if talked.dispatched {
-                Err(Fault::new(
-                    FaultKind::SessionEnded,
-                    format!(
-                        "the session ended during the call ({}: {})",
-                        ended.end.as_str(),
-                        ended.detail
-                    ),
-                )
-                .into())
+                Err(Fault::session_ended(&ended).into())
             } else {
                 Err(Refusal::session_ended(ended).into())
             }

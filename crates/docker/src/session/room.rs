@@ -225,7 +225,7 @@ impl Room {
         let engine = self.engine.with_budget(INSPECT);
         match engine.inspect_container(&self.id).await.map(|seen| Running::of(&seen)) {
             Ok(Running::No) | Err(EngineError::NotFound { .. }) => {
-                self.end(SessionEnd::MainProcessEnded, "its main process ended during a call")
+                self.end(SessionEnd::MainProcessEnded, "its main process ended")
             }
             Ok(Running::Paused) => self.end(SessionEnd::SandboxChanged, "somebody paused its sandbox during a call"),
             Ok(Running::Yes) | Err(_) => self.end(

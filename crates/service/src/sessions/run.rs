@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use plimsoll_core::{
-    Addressed, Code, Fault, FaultKind, Permit, Reason, Refusal, RunError, SessionEnd, SessionEnded, SessionRunRequest,
-    Waiting,
+    Addressed, Code, Fault, Permit, Reason, Refusal, RunError, SessionEnd, SessionEnded, SessionRunRequest, Waiting,
 };
 use plimsoll_grants::SelectedGrant;
 use plimsoll_record::{Fingerprint, SessionAnswer};
@@ -296,15 +295,8 @@ impl Keeper {
             }
         }
         let ended = self.0.state.lock().table.ended(session);
-        // The call is told of the end by the same words as the next one.
-        match (&settled.answer, &ended) {
-            (Err(RunError::NotDispatched(refusal)), Some(end)) if refusal.session_end().is_none() => {
-                settled.answer = Err(Refusal::session_ended(end.clone()).into());
-            }
-            (Err(RunError::MayHaveRun(fault)), Some(end)) if fault.kind() == FaultKind::SessionEnded => {
-                settled.answer = Err(Fault::session_ended(end).into());
-            }
-            _ => {}
+        if let Some(ended) = &ended {
+            settled.tell_end(ended);
         }
         self.tell(session, facts, call, &settled);
         let TurnSettled { answer, record, .. } = settled;

@@ -273,8 +273,10 @@ impl Kept {
     fn settle(&self, call: &plimsoll_sandbox::SessionCall, end: TurnEnded) -> Answered {
         let evidence = self.sandbox.evidence();
         let chain = self.state().chain.clone();
-        let settled = end.settle(&*self.session, call, &chain, &evidence.policy);
-        let over = self.ended();
+        let mut settled = end.settle(&*self.session, call, &chain, &evidence.policy);
+        if let Some(ended) = self.ended() {
+            settled.tell_end(&ended);
+        }
         if let Some(record) = &settled.record {
             let mut state = self.state();
             state.chain.follow(record).map_err(|broken| {
@@ -282,19 +284,10 @@ impl Kept {
             })?;
             state.ledger.push(record.clone());
         }
-        match settled.answer {
-            Ok(answer) => {
-                let call = call.call();
-                stands_in(&answer, call.request(), call.rule())
-                    .map_err(|broken| Fault::internal(format!("the record of this call does not stand: {broken}")))?;
-                Ok((answer, settled.trace))
-            }
-            Err(RunError::NotDispatched(refusal)) if refusal.session_end().is_none() => Err(match over {
-                Some(end) => Refusal::session_ended(end),
-                None => refusal,
-            }
-            .into()),
-            Err(error) => Err(error),
-        }
+        let answer = settled.answer?;
+        let call = call.call();
+        stands_in(&answer, call.request(), call.rule())
+            .map_err(|broken| Fault::internal(format!("the record of this call does not stand: {broken}")))?;
+        Ok((answer, settled.trace))
     }
 }
