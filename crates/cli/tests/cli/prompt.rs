@@ -30,8 +30,12 @@ impl Terminal {
     fn start(args: &str, home: &Path, variables: &[(&str, &str)]) -> Self {
         let mut script = Command::new("script")
             .args(["--quiet", "--return", "--echo", "never", "--command"])
-            // Without `exec` the shell in between would take the interrupt for its own.
-            .arg(format!("exec {} session {args}", env!("CARGO_BIN_EXE_plimsoll")))
+            // Without `exec` the shell in between would take the interrupt for its own. A hang-up is ignored where
+            // the tests run under `nohup`, and the command honours that.
+            .arg(format!(
+                "exec env --default-signal=HUP {} session {args}",
+                env!("CARGO_BIN_EXE_plimsoll")
+            ))
             .arg("/dev/null")
             .env_clear()
             .envs(variables.iter().copied())

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests of a program fail by panicking")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Daemon, Ran, TOKEN, command, finish};
@@ -48,6 +48,15 @@ fn said(ran: &Ran) -> String {
         }
     };
     ran.stderr.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// `plimsoll session` on a daemon, with a script that is still being written.
+fn piped_to(daemon: &Daemon) -> Child {
+    command(&["session", "--daemon", &daemon.url])
+        .env("PLIMSOLL_TOKEN", TOKEN)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 #[test]
@@ -227,12 +236,7 @@ fn a_daemon_keeps_the_session_and_its_count_is_compared() {
 #[test]
 fn a_session_that_is_over_takes_no_more_cells() {
     let daemon = Daemon::start_with(&[KEEPING.as_slice(), &[("SANDBOX_SESSION_LIFETIME", "1s")]].concat());
-    let args = ["--daemon", daemon.url.as_str()];
-    let mut child = command(&[&["session"][..], &args].concat())
-        .env("PLIMSOLL_TOKEN", TOKEN)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = piped_to(&daemon);
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"---\n'first'\n---\n").unwrap();
     std::thread::sleep(Duration::from_millis(1_500));
@@ -267,11 +271,7 @@ fn a_refused_cell_is_no_success_and_the_exit_code_knows_what_ran() {
 fn after_something_ran_neither_success_nor_nothing_ran_is_told_of_what_did_not_end_well() {
     for (after, calls) in [("", "no clean end"), ("'second'\n---\n", "nothing ran (environment)")] {
         let daemon = Daemon::start_with(&KEEPING);
-        let mut child = command(&["session", "--daemon", &daemon.url])
-            .env("PLIMSOLL_TOKEN", TOKEN)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = piped_to(&daemon);
         let (mut input, mut output) = (
             child.stdin.take().unwrap(),
             BufReader::new(child.stdout.take().unwrap()),
@@ -296,11 +296,7 @@ fn after_something_ran_neither_success_nor_nothing_ran_is_told_of_what_did_not_e
 #[test]
 fn a_cell_whose_answer_is_lost_is_no_success() {
     let daemon = Daemon::start_with(&KEEPING);
-    let mut child = command(&["session", "--daemon", &daemon.url])
-        .env("PLIMSOLL_TOKEN", TOKEN)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = piped_to(&daemon);
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"---\nwhile (true) {}\n---\n").unwrap();
     drop(input);
@@ -425,11 +421,7 @@ fn an_interrupt_ends_the_cell_and_closes_the_session() {
 fn a_second_signal_ends_a_command_whose_close_is_not_answered() {
     // A daemon that keeps a session and then says nothing more: it is stopped, and its connections stay.
     let daemon = Daemon::start_with(&KEEPING);
-    let mut child = command(&["session", "--daemon", &daemon.url])
-        .env("PLIMSOLL_TOKEN", TOKEN)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = piped_to(&daemon);
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"---\n'first'\n---\n").unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
