@@ -154,8 +154,7 @@ async fn removed_and_gone(engine: &Engine, name: &str) -> Result<(), EngineError
 }
 
 /// Removes what dead daemons and ended lives left: containers, then folders. `holds` knows this process's own containers by
-/// name or ID,
-/// which are never touched. Returns how many containers were removed.
+/// name or ID, which are never touched. Returns how many containers were removed.
 ///
 /// # Errors
 /// The engine's listing cannot be had whole; then nothing is removed.

@@ -132,8 +132,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) to_be_stopped: bool,
 }
 
-/// Starts a process in a process group of its own, and in a session of its own unless it is to be stopped, with default signals, first to go when memory runs out, and
-/// nothing of ours but what `launch` names. Returns after it has become the program.
+/// Starts a process in a process group of its own, and in a session of its own unless it is to be stopped, with default
+/// signals, first to go when memory runs out, and nothing of ours but what `launch` names. Returns after it has become the
+/// program.
 #[expect(clippy::disallowed_methods, reason = "PID 1 owns every process of its sandbox")]
 pub(crate) fn spawn(launch: Launch<'_>, stdout: OwnedFd, stderr: OwnedFd) -> io::Result<Pid> {
     let mut command = Command::new(launch.program);

@@ -211,9 +211,9 @@ impl Sandbox {
         RunCall::new(self, project.into_payload())
     }
 
-    /// Waits until nothing of past runs and ended sessions is left, and removes what was kept ready for later ones. For a program that is about to
-    /// end: a run is answered before its sandbox has been cleared away. The sandbox can go on to run; clones share what is
-    /// removed.
+    /// Waits until nothing of past runs and ended sessions is left, and removes what was kept ready for later ones. For a
+    /// program that is about to end: a run is answered before its sandbox has been cleared away. The sandbox can go on to run;
+    /// clones share what is removed.
     ///
     /// # Errors
     /// What could not be removed.

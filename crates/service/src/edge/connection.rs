@@ -2,8 +2,8 @@
 //!
 //! The HTTP library's own header timeout also counts the time between two requests, so the clocks are kept here: the
 //! I/O wrapper ([`super::stream`]) notes when the first byte of a request arrives, an [`Exchange`] notes when a request
-//! begins and its answer has been written, and the driver closes the connection when the clock that is running has run out. On the usual
-//! path no timer is touched: a clock is only re-armed when it would ring too late.
+//! begins and its answer has been written, and the driver closes the connection when the clock that is running has run out.
+//! On the usual path no timer is touched: a clock is only re-armed when it would ring too late.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

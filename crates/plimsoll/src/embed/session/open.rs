@@ -101,7 +101,8 @@ impl<F> OpenSession<'_, F> {
         self
     }
 
-    /// How long the session may live, a day where nobody says and a year at most. A call that is under way when the time is over is cut.
+    /// How long the session may live, a day where nobody says and a year at most. A call that is under way when the time is
+    /// over is cut.
     pub const fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
         self
