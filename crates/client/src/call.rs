@@ -139,8 +139,15 @@ impl<R: RunResultKind> RunCall<'_, R, FloorStated> {
 }
 
 impl<R: RunResultKind, C> RunCall<'_, R, FloorStated, C> {
-    pub(crate) async fn send_through(mut self, client: impl FnOnce(&C) -> &Client) -> Result<R, Error> {
+    pub(crate) async fn send_through(self, client: impl FnOnce(&C) -> &Client) -> Result<R, Error> {
         let client = client(self.client);
+        let cancel = self.cancel.clone();
+        let (request, rule) = self.validated(client)?;
+        typed(client.run(request, Some(&rule), cancel.as_ref()).await?)
+    }
+
+    /// The request as it is sent to this client's daemon, with the rule it names.
+    fn validated(mut self, client: &Client) -> Result<(RunRequest, SoftwareRule), Error> {
         let profile = self
             .grant_profile
             .take()
@@ -153,9 +160,69 @@ impl<R: RunResultKind, C> RunCall<'_, R, FloorStated, C> {
             software_rule: self.software.to_text(),
             ..RunRequest::new(self.payload)
         };
-        let (request, rule) = Validated::new(request)?.into_request();
-        let output = client.run(request, Some(&rule), self.cancel.as_ref()).await?;
-        typed(output)
+        Ok(Validated::new(request)?.into_request())
+    }
+}
+
+/// What a pool needs of a call it may send more than once.
+impl<'c, R: RunResultKind, C> RunCall<'c, R, FloorStated, C> {
+    pub(crate) const fn target(&self) -> &'c C {
+        self.client
+    }
+
+    pub(crate) fn kind(&self) -> PayloadKind {
+        self.payload.kind()
+    }
+
+    pub(crate) const fn own_floor(&self) -> Option<Tier> {
+        self.floor
+    }
+
+    pub(crate) const fn own_software(&self) -> &SoftwareRule {
+        &self.software
+    }
+
+    pub(crate) fn own_grant(&self) -> Option<&str> {
+        self.grant_profile.as_deref()
+    }
+
+    pub(crate) const fn cancel_token(&self) -> Option<&CancelToken> {
+        self.cancel.as_ref()
+    }
+
+    /// The same call to one client, under a floor and a rule that include the call's own.
+    pub(crate) fn to<'a>(
+        &self,
+        client: &'a Client,
+        floor: Option<Tier>,
+        rule: &SoftwareRule,
+    ) -> RunCall<'a, R, FloorStated> {
+        RunCall {
+            client,
+            payload: self.payload.clone(),
+            floor: Tier::stronger(self.floor, floor),
+            timeout_ms: self.timeout_ms,
+            software: rule.clone(),
+            grant_profile: self.grant_profile.clone(),
+            trace_id: self.trace_id.clone(),
+            cancel: self.cancel.clone(),
+            state: PhantomData,
+        }
+    }
+}
+
+impl<R: RunResultKind> RunCall<'_, R, FloorStated> {
+    /// Whether it breaks a rule that every daemon has; nothing is sent.
+    pub(crate) fn check(self) -> Result<(), Error> {
+        let client = self.client;
+        self.validated(client).map(drop)
+    }
+
+    /// As [`RunCall::send`], with the result not yet taken for what was asked.
+    pub(crate) async fn send_for_output(self) -> Result<RunOutput, Error> {
+        let (client, cancel) = (self.client, self.cancel.clone());
+        let (request, rule) = self.validated(client)?;
+        client.run(request, Some(&rule), cancel.as_ref()).await
     }
 }
 

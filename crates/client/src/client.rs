@@ -17,6 +17,8 @@ use secrecy::SecretString;
 
 use crate::answer;
 use crate::cancel::CancelToken;
+#[cfg(feature = "connector")]
+use crate::connect::Connect;
 use crate::error::{Error, ErrorKind, Refusal};
 use crate::info::Info;
 use crate::results::RunOutput;
@@ -49,6 +51,8 @@ impl Client {
             tls: None,
             javascript_grant: String::new(),
             project_grant: String::new(),
+            #[cfg(feature = "connector")]
+            connector: None,
         }
     }
 
@@ -167,6 +171,8 @@ pub struct ClientBuilder {
     tls: Option<Arc<ClientConfig>>,
     javascript_grant: String,
     project_grant: String,
+    #[cfg(feature = "connector")]
+    connector: Option<Arc<dyn Connect>>,
 }
 
 impl ClientBuilder {
@@ -210,6 +216,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Makes connections with this instead of the system's sockets and name look-up (feature `connector`). TLS, where the
+    /// scheme asks for it, is spoken over what it gives; `http` still needs a loopback host or consent.
+    #[cfg(feature = "connector")]
+    pub fn connector(mut self, connector: impl Connect) -> Self {
+        self.connector = Some(Arc::new(connector));
+        self
+    }
+
     /// Checks every option.
     ///
     /// # Errors
@@ -247,6 +261,8 @@ impl ClientBuilder {
             timeout: self.request_timeout,
             tls,
             crypto,
+            #[cfg(feature = "connector")]
+            connector: self.connector,
         };
         let shared = Shared {
             transport,

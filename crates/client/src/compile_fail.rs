@@ -75,6 +75,42 @@
 //! }
 //! ```
 //!
+//! A run through a pool, whatever the pool requires, and a session it places:
+//!
+//! ```
+//! # use plimsoll_client::{Tier, placement::{Pool, Requirement}};
+//! async fn stated(pool: Pool) {
+//!     let pool = pool.requiring(Requirement::new().floor(Tier::Vm));
+//!     let _ = pool.run_javascript("1").any_tier().send().await;
+//!     let _ = pool.open_session().any_tier().send().await;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use plimsoll_client::{Tier, placement::{Pool, Requirement}};
+//! async fn forgotten(pool: Pool) {
+//!     let pool = pool.requiring(Requirement::new().floor(Tier::Vm));
+//!     let _ = pool.run_javascript("1").send().await;
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use plimsoll_client::{Tier, placement::{Pool, Requirement}};
+//! async fn forgotten(pool: Pool) {
+//!     let pool = pool.requiring(Requirement::new().floor(Tier::Vm));
+//!     let _ = pool.open_session().send().await;
+//! }
+//! ```
+//!
+//! A module through a pool takes no grant either:
+//!
+//! ```compile_fail,E0599
+//! # use plimsoll_client::{ModuleRequest, Tier, placement::Pool};
+//! async fn granted(pool: Pool, module: ModuleRequest) {
+//!     let _ = pool.run_module(module).floor(Tier::Vm).grant_profile("profile").send().await;
+//! }
+//! ```
+//!
 //! A session that was closed runs nothing, and is not closed twice:
 //!
 //! ```

@@ -7,6 +7,7 @@ use plimsoll_core::{Code, Reason, SessionEnded};
 use plimsoll_record::RunRecord;
 
 use crate::info::Info;
+use crate::placement::Choice;
 use crate::results::RunOutput;
 use crate::session::SessionSummary;
 
@@ -131,10 +132,15 @@ pub enum ErrorKind {
     /// What the daemon states about a session does not continue the chain of records seen here: a call was dropped,
     /// repeated, reordered or changed, or belongs to another session.
     Chain,
+    /// No backend of a pool can take the call; the message says of each why. Nothing was sent.
+    NoBackend,
+    /// The call ran, and in another environment than the pool's requirement names; the checked result is attached.
+    EnvironmentMismatch,
 }
 
 impl ErrorKind {
-    /// Whether a success came back that cannot be believed: the call may have run, and there is no checked answer.
+    /// Whether a success came back that cannot be taken for what was asked: the call may have run, and there is no answer to
+    /// rely on.
     pub const fn is_data_loss(self) -> bool {
         matches!(
             self,
@@ -146,6 +152,7 @@ impl ErrorKind {
                 | Self::SoftwareEvidenceMismatch
                 | Self::ResultKindMismatch
                 | Self::Chain
+                | Self::EnvironmentMismatch
         )
     }
 
@@ -173,7 +180,7 @@ impl ErrorKind {
             | Self::Disabled
             | Self::SessionEnded
             | Self::SessionStopped => Code::FailedPrecondition,
-            Self::Unsupported | Self::ProtocolMismatch => Code::Unimplemented,
+            Self::Unsupported | Self::ProtocolMismatch | Self::NoBackend => Code::Unimplemented,
             Self::AtCapacity | Self::ResponseTooLarge => Code::ResourceExhausted,
             Self::RequestCanceled => Code::Canceled,
             Self::Transport => Code::Unavailable,
@@ -186,7 +193,8 @@ impl ErrorKind {
             | Self::IsolationEvidenceMismatch
             | Self::SoftwareEvidenceMismatch
             | Self::ResultKindMismatch
-            | Self::Chain => Code::DataLoss,
+            | Self::Chain
+            | Self::EnvironmentMismatch => Code::DataLoss,
         }
     }
 }
@@ -211,6 +219,7 @@ struct Inner {
     summary: Option<SessionSummary>,
     result: Option<RunOutput>,
     info: Option<Info>,
+    choice: Option<Choice>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -278,6 +287,11 @@ impl Error {
         self.0.info.as_ref()
     }
 
+    /// On an error of a pool's call that was sent: the backend it is from, and the refusals before it.
+    pub fn choice(&self) -> Option<&Choice> {
+        self.0.choice.as_ref()
+    }
+
     /// An error of some kind with its default code, unmarked.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
@@ -293,6 +307,7 @@ impl Error {
             summary: None,
             result: None,
             info: None,
+            choice: None,
             source: None,
         }))
     }
@@ -366,6 +381,11 @@ impl Error {
         self
     }
 
+    pub(crate) fn with_choice(mut self, choice: Choice) -> Self {
+        self.0.choice = Some(choice);
+        self
+    }
+
     pub(crate) fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
         self
@@ -404,6 +424,9 @@ impl fmt::Debug for Error {
             .field("http_status", &inner.http_status);
         if inner.answer_not_bound {
             debug.field("answer_not_bound", &true);
+        }
+        if let Some(choice) = &inner.choice {
+            debug.field("choice", choice);
         }
         if let Some(source) = &inner.source {
             debug.field("source", source);

@@ -63,9 +63,16 @@
 //! exchange. Redirects are not followed, proxy settings of the environment are not read, nothing is logged. Dropping a
 //! call's future, or a [`CancelToken`], closes its socket at once.
 //!
+//! # Several daemons
+//!
+//! [`placement`] sends a call to the first of several daemons that can take it, and to the next one only while it is certain
+//! that nothing ran.
+//!
 //! # Features
 //!
-//! `blocking` adds `blocking::Client`, the same client for programs without an async runtime.
+//! - `blocking` adds `blocking::Client`, the same client for programs without an async runtime.
+//! - `connector` adds [`ClientBuilder`]`::connector`: connections that are not the system's TCP, such as a tunnel or the network of
+//!   a simulation.
 
 #![forbid(unsafe_code)]
 
@@ -77,8 +84,11 @@ mod cancel;
 mod client;
 #[cfg(doctest)]
 mod compile_fail;
+#[cfg(feature = "connector")]
+mod connect;
 mod error;
 mod info;
+pub mod placement;
 mod results;
 mod session;
 mod stream;
@@ -90,6 +100,8 @@ pub use call::{
 };
 pub use cancel::CancelToken;
 pub use client::{Client, ClientBuilder, Describe, Exchange};
+#[cfg(feature = "connector")]
+pub use connect::{Connect, Connecting, Stream};
 pub use error::{Error, ErrorKind, Refusal};
 pub use info::Info;
 pub use plimsoll_core::limits::{MAX_RESPONSE_BYTES, PROTOCOL, RECORD_VERSION};

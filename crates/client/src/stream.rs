@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 /// Whether the first byte of the request may have left. Set before the write, never taken back.
 #[derive(Clone, Debug, Default)]
@@ -63,16 +62,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Marking<S> {
 /// already waits in the receive buffer. So a reset while the request is written turns the rest of the writing into
 /// nothing, and reading goes on. During a TLS handshake nothing was sent yet, and a reset is what it is.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    tcp: TcpStream,
+pub(crate) struct Socket<S> {
+    inner: S,
     sent: Sent,
     reset: bool,
 }
 
-impl Socket {
-    pub(crate) const fn new(tcp: TcpStream, sent: Sent) -> Self {
+impl<S> Socket<S> {
+    pub(crate) const fn new(inner: S, sent: Sent) -> Self {
         Self {
-            tcp,
+            inner,
             sent,
             reset: false,
         }
@@ -96,30 +95,30 @@ fn is_reset(error: &io::Error) -> bool {
     )
 }
 
-impl AsyncRead for Socket {
+impl<S: AsyncRead + Unpin> AsyncRead for Socket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_read(cx, buf)
+        Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for Socket {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if self.reset {
             return Poll::Ready(Ok(buf.len()));
         }
-        let outcome = Pin::new(&mut self.tcp).poll_write(cx, buf);
+        let outcome = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.tolerate(outcome, buf.len())
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_flush(cx)
+        Pin::new(&mut self.inner).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.reset {
             return Poll::Ready(Ok(()));
         }
-        let outcome = Pin::new(&mut self.tcp).poll_shutdown(cx);
+        let outcome = Pin::new(&mut self.inner).poll_shutdown(cx);
         self.tolerate(outcome, ())
     }
 }

@@ -26,6 +26,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_rustls::TlsConnector;
 
 use crate::cancel::CancelToken;
+#[cfg(feature = "connector")]
+use crate::connect::Connect;
 use crate::error::{Error, ErrorKind};
 use crate::stream::{Marking, Sent, Socket};
 use crate::url::{BaseUrl, Host};
@@ -48,6 +50,9 @@ pub(crate) struct Transport {
     pub(crate) tls: Option<Arc<ClientConfig>>,
     /// The source of request ids.
     pub(crate) crypto: Arc<CryptoProvider>,
+    /// What makes connections instead of the system.
+    #[cfg(feature = "connector")]
+    pub(crate) connector: Option<Arc<dyn Connect>>,
 }
 
 /// A whole answer and the id it must name.
@@ -106,24 +111,36 @@ impl Transport {
     async fn exchange(&self, procedure: Procedure, body: Vec<u8>, sent: &Sent) -> Result<HttpAnswer, Error> {
         let request_id = self.request_id()?;
         let request = self.request(procedure, &request_id, body)?;
-        let failed = |what: &str, error: io::Error| {
-            Error::new(ErrorKind::Transport, format!("{what} {}: {error}", self.base.authority))
-                .marked_unless(sent.get())
-                .with_source(error)
-        };
+        #[cfg(feature = "connector")]
+        if let Some(connector) = &self.connector {
+            let stream = connector.connect(&self.base.host.to_string(), self.base.port).await;
+            let stream = stream.map_err(|error| self.unreached("cannot connect to", error, sent))?;
+            return self.over(stream, request_id, request, sent).await;
+        }
         let tcp = self
             .connect()
             .await
-            .map_err(|error| failed("cannot connect to", error))?;
+            .map_err(|error| self.unreached("cannot connect to", error, sent))?;
         tcp.set_nodelay(true)
-            .map_err(|error| failed("cannot set up the connection to", error))?;
-        let socket = Socket::new(tcp, sent.clone());
+            .map_err(|error| self.unreached("cannot set up the connection to", error, sent))?;
+        self.over(tcp, request_id, request, sent).await
+    }
+
+    /// Speaks TLS, where the scheme asks for it, and HTTP over a fresh connection.
+    async fn over<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+        request_id: String,
+        request: Request<Full<Bytes>>,
+        sent: &Sent,
+    ) -> Result<HttpAnswer, Error> {
+        let socket = Socket::new(stream, sent.clone());
         let (status, headers, body) = match (&self.tls, self.base.host.server_name()) {
             (Some(config), Some(name)) => {
                 let handshake = TlsConnector::from(Arc::clone(config)).connect(name, socket);
                 let stream = handshake
                     .await
-                    .map_err(|error| failed("cannot agree on TLS with", no_tls_at_all(error)))?;
+                    .map_err(|error| self.unreached("cannot agree on TLS with", no_tls_at_all(error), sent))?;
                 self.speak(Marking::new(stream, sent.clone()), request, sent).await?
             }
             _ => self.speak(Marking::new(socket, sent.clone()), request, sent).await?,
@@ -134,6 +151,13 @@ impl Transport {
             headers,
             body,
         })
+    }
+
+    /// What went wrong before a request could be written, as a rule.
+    fn unreached(&self, what: &str, error: io::Error, sent: &Sent) -> Error {
+        Error::new(ErrorKind::Transport, format!("{what} {}: {error}", self.base.authority))
+            .marked_unless(sent.get())
+            .with_source(error)
     }
 
     /// Connects to the first address that answers, each tried a moment after the one before or as soon as that one fails.

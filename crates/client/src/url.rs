@@ -118,6 +118,15 @@ impl fmt::Display for BaseUrl {
     }
 }
 
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
 impl Host {
     /// Reads `host` or `host:port`; the port is still text.
     fn read(authority: &str) -> Result<(Self, Option<&str>), &'static str> {

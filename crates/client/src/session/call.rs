@@ -16,6 +16,7 @@ use crate::answer;
 use crate::call::{ProjectRequest, RunResultKind, TakesGrant, javascript, timeout_ms, traced, typed};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind};
+use crate::placement::in_environment;
 use crate::results::{CellResult, JavaScriptResult, ProjectResult, RunOutput};
 use crate::stream::Sent;
 
@@ -241,7 +242,9 @@ impl Kept {
             .await
             .and_then(|http| answer::read_session(&http));
         let outcome = match answered {
-            Ok(answer) => read_run(answer, self).and_then(|answer| self.believe(&request, rule, answer)),
+            Ok(answer) => read_run(answer, self)
+                .and_then(|answer| self.believe(&request, rule, answer))
+                .and_then(|output| in_environment(output, self.environment.as_deref())),
             Err(error) => Err(self.take_error(&request, rule, error)),
         };
         in_flight.settled = true;

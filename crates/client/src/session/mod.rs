@@ -53,6 +53,8 @@ struct Kept {
     stated: Stated,
     floor: Option<Tier>,
     rule: SoftwareRule,
+    /// What every call must have run in: the requirement of the pool that placed the session.
+    environment: Option<String>,
     /// One call at a time; waiters are served in order.
     turn: Turn<()>,
     state: Mutex<State>,

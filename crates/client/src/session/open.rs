@@ -37,6 +37,7 @@ pub struct OpenSession<'c, F = FloorMissing, C = Client> {
     idle_timeout_ms: u32,
     languages: Vec<String>,
     owner: Option<String>,
+    environment: Option<String>,
     trace_id: Option<String>,
     cancel: Option<CancelToken>,
     state: PhantomData<fn() -> F>,
@@ -73,6 +74,7 @@ impl<'c, C> OpenSession<'c, FloorMissing, C> {
             idle_timeout_ms: 0,
             languages: Vec::new(),
             owner: None,
+            environment: None,
             trace_id: None,
             cancel: None,
             state: PhantomData,
@@ -99,6 +101,7 @@ impl<'c, C> OpenSession<'c, FloorMissing, C> {
             idle_timeout_ms: self.idle_timeout_ms,
             languages: self.languages,
             owner: self.owner,
+            environment: self.environment,
             trace_id: self.trace_id,
             cancel: self.cancel,
             state: PhantomData,
@@ -169,6 +172,57 @@ impl OpenSession<'_, FloorStated> {
     }
 }
 
+/// What a pool needs of an open it may send more than once.
+impl<'c, C> OpenSession<'c, FloorStated, C> {
+    pub(crate) const fn target(&self) -> &'c C {
+        self.client
+    }
+
+    pub(crate) const fn own_floor(&self) -> Option<Tier> {
+        self.floor
+    }
+
+    pub(crate) const fn own_software(&self) -> &SoftwareRule {
+        &self.software
+    }
+
+    pub(crate) const fn cancel_token(&self) -> Option<&CancelToken> {
+        self.cancel.as_ref()
+    }
+
+    /// The same open at one client, under a floor and a rule that include its own. Every call of the session must have run in
+    /// `environment`, where one is named.
+    pub(crate) fn to<'a>(
+        &self,
+        client: &'a Client,
+        floor: Option<Tier>,
+        rule: &SoftwareRule,
+        environment: Option<&str>,
+    ) -> OpenSession<'a, FloorStated> {
+        OpenSession {
+            client,
+            floor: Tier::stronger(self.floor, floor),
+            software: rule.clone(),
+            lifetime_ms: self.lifetime_ms,
+            idle_timeout_ms: self.idle_timeout_ms,
+            languages: self.languages.clone(),
+            owner: self.owner.clone(),
+            environment: environment.map(str::to_owned),
+            trace_id: self.trace_id.clone(),
+            cancel: self.cancel.clone(),
+            state: PhantomData,
+        }
+    }
+}
+
+impl OpenSession<'_, FloorStated> {
+    /// Whether it breaks a rule that every daemon has; nothing is sent.
+    pub(crate) fn check(self) -> Result<(), Error> {
+        let client = self.client;
+        self.request(client).map(drop)
+    }
+}
+
 /// What a caller does who cancels an open that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Canceled {
@@ -185,21 +239,9 @@ impl<C> OpenSession<'_, FloorStated, C> {
         canceled: Canceled,
     ) -> Result<Session, Error> {
         let client = client(self.client).clone();
-        for language in &self.languages {
-            validate_language("languages", language)?;
-        }
-        let owner = self.owner.map(|owner| owner_digest(&client, &owner)).transpose()?;
-        let request = OpenRequest {
-            protocol: PROTOCOL,
-            minimum_isolation: self.floor.map_or("", Tier::as_str).to_owned(),
-            trace_id: traced(self.trace_id)?,
-            lifetime_ms: self.lifetime_ms,
-            idle_timeout_ms: self.idle_timeout_ms,
-            software_rule: self.software.to_text(),
-            languages: self.languages,
-            owner: owner.unwrap_or_default(),
-        };
-        let cancel = self.cancel.unwrap_or_default();
+        let cancel = self.cancel.clone().unwrap_or_default();
+        let (floor, rule, environment) = (self.floor, self.software.clone(), self.environment.clone());
+        let request = self.request(&client)?;
         if cancel.is_canceled() {
             return Err(Error::canceled(false));
         }
@@ -208,8 +250,9 @@ impl<C> OpenSession<'_, FloorStated, C> {
         let opening = Opening {
             client,
             body: to_json(&pb::OpenSessionRequest::from(request)),
-            floor: self.floor,
-            rule: self.software,
+            floor,
+            rule,
+            environment,
             sent: sent.clone(),
             given_up: given_up.clone(),
         };
@@ -250,6 +293,26 @@ impl<C> OpenSession<'_, FloorStated, C> {
     }
 }
 
+impl<C> OpenSession<'_, FloorStated, C> {
+    /// The request as it is sent to this client's daemon.
+    fn request(self, client: &Client) -> Result<OpenRequest, Error> {
+        for language in &self.languages {
+            validate_language("languages", language)?;
+        }
+        let owner = self.owner.map(|owner| owner_digest(client, &owner)).transpose()?;
+        Ok(OpenRequest {
+            protocol: PROTOCOL,
+            minimum_isolation: self.floor.map_or("", Tier::as_str).to_owned(),
+            trace_id: traced(self.trace_id)?,
+            lifetime_ms: self.lifetime_ms,
+            idle_timeout_ms: self.idle_timeout_ms,
+            software_rule: self.software.to_text(),
+            languages: self.languages,
+            owner: owner.unwrap_or_default(),
+        })
+    }
+}
+
 /// How often a cancelled open looks whether it was sent all the same.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -278,6 +341,7 @@ struct Opening {
     body: Vec<u8>,
     floor: Option<Tier>,
     rule: SoftwareRule,
+    environment: Option<String>,
     sent: Sent,
     given_up: CancelToken,
 }
@@ -312,6 +376,7 @@ impl Opening {
             },
             floor: self.floor,
             rule: self.rule,
+            environment: self.environment,
             turn: Turn::new(()),
             state: Mutex::new(State {
                 chain: Chain::new(fingerprint),

@@ -7,6 +7,8 @@ mod blocking;
 mod cancel;
 mod common;
 mod errors;
+mod placement;
+mod placement_sessions;
 mod session_lifetimes;
 mod sessions;
 mod tls;

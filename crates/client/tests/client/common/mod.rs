@@ -1,6 +1,7 @@
 //! Scripted daemons on raw sockets: what they answer is decided byte by byte, so that a client's checks meet answers no
 //! honest daemon would give.
 
+pub(crate) mod fleet;
 pub(crate) mod keeper;
 
 use std::future::Future;
@@ -19,6 +20,7 @@ use plimsoll_wire::json::to_json;
 use plimsoll_wire::{decode_run_json, pb};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// One request as it arrived.
@@ -55,15 +57,24 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
     received: Arc<Mutex<Vec<Received>>>,
+    accepting: JoinHandle<()>,
 }
 
 impl Server {
     /// Answers every request with what the script makes of it, and closes.
     pub(crate) async fn answering(script: impl Fn(&Received) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::answering_on(any_port().await, script)
+    }
+
+    /// As [`Server::answering`], on a port of the test's choice.
+    pub(crate) fn answering_on(
+        listener: TcpListener,
+        script: impl Fn(&Received) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
         let received: Arc<Mutex<Vec<Received>>> = Arc::default();
         let script = Arc::new(script);
         let log = Arc::clone(&received);
-        let mut server = Self::raw(move |mut stream| {
+        let mut server = Self::raw_on(listener, move |mut stream| {
             let (script, log) = (Arc::clone(&script), Arc::clone(&log));
             async move {
                 let Some(request) = read_request(&mut stream).await else {
@@ -74,8 +85,7 @@ impl Server {
                 drop(stream.write_all(&answer).await);
                 drop(stream.shutdown().await);
             }
-        })
-        .await;
+        });
         server.received = received;
         server
     }
@@ -84,11 +94,17 @@ impl Server {
     pub(crate) async fn raw<F: Future<Output = ()> + Send + 'static>(
         script: impl Fn(TcpStream) -> F + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        Self::raw_on(any_port().await, script)
+    }
+
+    fn raw_on<F: Future<Output = ()> + Send + 'static>(
+        listener: TcpListener,
+        script: impl Fn(TcpStream) -> F + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().expect("an address");
         let connections: Arc<AtomicUsize> = Arc::default();
         let count = Arc::clone(&connections);
-        tokio::spawn(async move {
+        let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(script(stream));
@@ -98,7 +114,14 @@ impl Server {
             address,
             connections,
             received: Arc::default(),
+            accepting,
         }
+    }
+
+    /// Takes no more connections; the port is free again.
+    pub(crate) async fn close(self) {
+        self.accepting.abort();
+        drop(self.accepting.await);
     }
 
     pub(crate) fn url(&self) -> String {
@@ -120,6 +143,10 @@ impl Server {
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().expect("no test holds it").clone()
     }
+}
+
+pub(crate) async fn any_port() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.expect("a port")
 }
 
 /// Reads a head and a body of the stated length; nothing when the peer goes away first.
