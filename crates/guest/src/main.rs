@@ -70,6 +70,7 @@ fn first_process() -> ExitCode {
             return ExitCode::from(FAULT);
         }
     };
+    facts::find_counters();
     let stop = serve(&mut hub);
     sys::kill_everything_else();
     ExitCode::from(match stop {
