@@ -175,6 +175,13 @@ pub enum Command {
     /// Measure this host: latency and throughput of each tier it can prove.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(FormatArgs),
+    /// Edit the caller registry: who may call a daemon. `plimsoll clients COMMAND -h` has the flags.
+    #[command(after_help = crate::clients::args::EXAMPLES)]
+    Clients {
+        /// What to do.
+        #[command(subcommand)]
+        command: crate::clients::args::ClientsCommand,
+    },
     /// Make an allow list, a client and a tool description from an OpenAPI document; `plimsoll specgen -help` has the flags.
     #[command(disable_help_flag = true)]
     Specgen {

@@ -15,6 +15,7 @@ mod advice;
 pub mod args;
 mod artifacts;
 mod bench;
+mod clients;
 mod describe;
 mod doctor;
 mod failure;
@@ -76,6 +77,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, environment: impl FnOnce()
             args.json,
             "figures",
         ),
+        Command::Clients { command } => clients::execute(command),
         Command::Specgen { args } => Tool::Specgen.run("plimsoll specgen", args),
         Command::Report { args } => Tool::Report.run("plimsoll report", args),
         Command::Gvisor {

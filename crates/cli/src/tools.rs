@@ -1,5 +1,5 @@
-//! The commands that read their own arguments and know nothing of sandboxes: `specgen` and `report`. They also answer under
-//! names of their own.
+//! The commands that read their own arguments and know nothing of sandboxes: `clients`, `specgen` and `report`. They also
+//! answer under names of their own.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,6 +12,7 @@ use plimsoll_advisor::report;
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
+    Clients,
     Specgen,
     Report,
 }
@@ -32,8 +33,10 @@ pub(crate) fn invoked(args: &[OsString]) -> Option<Invoked> {
         program.and_then(OsStr::to_str),
         args.get(1).and_then(|arg| arg.to_str()),
     ) {
+        (Some("plimsoll-clients"), _) => Some((Tool::Clients, "plimsoll-clients", 1)),
         (Some("plimsoll-specgen"), _) => Some((Tool::Specgen, "plimsoll-specgen", 1)),
         (Some("prospector-report"), _) => Some((Tool::Report, "prospector-report", 1)),
+        (_, Some("clients")) => Some((Tool::Clients, "plimsoll clients", 2)),
         (_, Some("specgen")) => Some((Tool::Specgen, "plimsoll specgen", 2)),
         (_, Some("report")) => Some((Tool::Report, "plimsoll report", 2)),
         _ => None,
@@ -50,26 +53,30 @@ impl Invoked {
 
 impl Tool {
     /// Runs it under a name on this process's streams.
-    pub(crate) fn run(self, name: &str, args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    pub(crate) fn run(self, name: &'static str, args: impl IntoIterator<Item = OsString>) -> ExitCode {
+        match self {
+            // It takes standard input itself, and only where it reads a token.
+            Tool::Clients => crate::clients::run(name, args.into_iter().collect()),
+            Tool::Specgen | Tool::Report => ExitCode::from(self.run_on_streams(name, args)),
+        }
+    }
+
+    fn run_on_streams(self, name: &str, args: impl IntoIterator<Item = OsString>) -> u8 {
         let (mut stdin, mut stdout, mut stderr) = (io::stdin().lock(), io::stdout().lock(), io::stderr().lock());
-        ExitCode::from(match self {
-            Tool::Specgen => {
-                let streams = plimsoll_specgen::Streams {
-                    stdin: &mut stdin,
-                    stdout: &mut stdout,
-                    stderr: &mut stderr,
-                };
-                plimsoll_specgen::run(args, streams, name)
-            }
-            Tool::Report => {
-                let mut streams = report::Streams {
-                    stdin: &mut stdin,
-                    stdout: &mut stdout,
-                    stderr: &mut stderr,
-                };
-                report::run(args, name, SystemTime::now(), &mut streams)
-            }
-        })
+        if self == Tool::Specgen {
+            let streams = plimsoll_specgen::Streams {
+                stdin: &mut stdin,
+                stdout: &mut stdout,
+                stderr: &mut stderr,
+            };
+            return plimsoll_specgen::run(args, streams, name);
+        }
+        let mut streams = report::Streams {
+            stdin: &mut stdin,
+            stdout: &mut stdout,
+            stderr: &mut stderr,
+        };
+        report::run(args, name, SystemTime::now(), &mut streams)
     }
 }
 
@@ -87,6 +94,14 @@ mod tests {
         let specgen = Some((Tool::Specgen, "plimsoll-specgen", 1));
         assert_eq!(called(&["/usr/bin/plimsoll-specgen", "-emit", "allow"]), specgen);
         assert_eq!(called(&["plimsoll-specgen"]), specgen);
+        assert_eq!(
+            called(&["/usr/bin/plimsoll-clients", "list"]),
+            Some((Tool::Clients, "plimsoll-clients", 1))
+        );
+        assert_eq!(
+            called(&["plimsoll", "clients", "list"]),
+            Some((Tool::Clients, "plimsoll clients", 2))
+        );
         assert_eq!(
             called(&["prospector-report", "run"]),
             Some((Tool::Report, "prospector-report", 1))

@@ -13,6 +13,7 @@ fn help_of_every_command() {
         "check",
         "doctor",
         "bench",
+        "clients",
         "gvisor install",
         "images build",
         "images list",

@@ -1,5 +1,6 @@
 //! The command as a user meets it: started, fed, and read from outside.
 
+mod clients;
 mod grants;
 mod help;
 mod project;
