@@ -70,7 +70,6 @@ fn first_process() -> ExitCode {
             return ExitCode::from(FAULT);
         }
     };
-    facts::find_counters();
     let stop = serve(&mut hub);
     sys::kill_everything_else();
     ExitCode::from(match stop {
@@ -99,6 +98,7 @@ fn serve_until_stopped(hub: &mut Hub) -> Result<std::convert::Infallible, Stop> 
             "the image's environment has an entry that no process can have".into(),
         ));
     }
+    facts::find_counters();
     match open.prepare {
         Prepare::Snippet => one_snippet(hub, &open),
         Prepare::Project | Prepare::Probe => projects_and_probes(hub, &open),

@@ -7,6 +7,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
+use plimsoll_guest_messages::limits::SNIPPET_STREAM_CAP;
 use plimsoll_guest_messages::{GuestMessage, Plan, Prepare, ProbePlan, ProjectPlan};
 use support::{Sandbox, steps, text};
 
@@ -63,11 +64,14 @@ impl Drop for Groups {
     }
 }
 
-/// Runs with a sandbox in groups of its own; the sandbox ends before the groups are removed.
+/// Runs with a sandbox in groups of its own, as a container is in its groups before it is opened; the sandbox ends before the
+/// groups are removed.
 fn limited(name: &str, run: impl FnOnce(&mut Sandbox)) {
-    let mut sandbox = Sandbox::open(Prepare::Project);
-    sandbox.expect_ready();
+    let mut sandbox = Sandbox::start();
     let groups = Groups::around(&sandbox, name);
+    let open = sandbox.open_frame(Prepare::Project, &[], SNIPPET_STREAM_CAP);
+    sandbox.write(&open);
+    sandbox.expect_ready();
     run(&mut sandbox);
     drop(sandbox);
     drop(groups);

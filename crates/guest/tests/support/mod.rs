@@ -179,11 +179,14 @@ impl Sandbox {
     /// PID 1 as the host sees it.
     pub(crate) fn host_pid(&self) -> u32 {
         let path = format!("/proc/{0}/task/{0}/children", self.unshare.id());
-        std::fs::read_to_string(path)
-            .unwrap()
-            .trim()
-            .parse()
-            .expect("one child of unshare")
+        let until = Instant::now() + PATIENCE;
+        loop {
+            // Empty until it has forked.
+            match std::fs::read_to_string(&path).unwrap().trim() {
+                "" if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+                children => return children.parse().expect("one child of unshare"),
+            }
+        }
     }
 
     /// Host pids of every process in the sandbox's PID namespace.
