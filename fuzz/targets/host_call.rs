@@ -16,7 +16,64 @@ use host_call::{HostResponse, MAX_REQUEST, Refused};
 mod host_call;
 
 fuzz_target!(|bytes: &[u8]| {
-    match host_call::check_length(bytes.len()).and_then(|()| host_call::parse(bytes)) {
+    envelope(bytes);
+    // The same bytes as a guest's memory, with the four numbers of a call before it and the answer's status.
+    if let Some((numbers, memory)) = bytes.split_first_chunk::<18>() {
+        let number = |at: usize| u32::from_le_bytes([numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]]);
+        request(memory, number(0), number(4));
+        let status = u16::from_le_bytes([numbers[16], numbers[17]]);
+        // A body that says where it is from, so that one byte too many or too few shows.
+        let body: Vec<u8> = (0..numbers[15]).collect();
+        answer(
+            memory,
+            number(8),
+            number(12) & 0xff_ffff,
+            HostResponse {
+                status,
+                body: body.into(),
+            },
+        );
+    }
+});
+
+/// A request is what the two numbers name, or refused by its status.
+fn request(memory: &[u8], at: u32, length: u32) {
+    let (start, end) = (u64::from(at), u64::from(at) + u64::from(length));
+    let sized = (1..=MAX_REQUEST as u64).contains(&u64::from(length));
+    match host_call::copy_request(memory, at, length) {
+        Ok(copied) => {
+            assert!(sized && end <= memory.len() as u64);
+            assert_eq!(copied, memory[start as usize..end as usize]);
+        }
+        Err(Refused(413)) => assert!(!sized),
+        Err(Refused(status)) => assert!(status == 400 && sized && end > memory.len() as u64),
+    }
+}
+
+/// An answer is written whole where it fits, or not at all, and nothing beside it changes.
+fn answer(memory: &[u8], at: u32, capacity: u32, response: HostResponse) {
+    let (status, body) = (response.status, response.body.clone());
+    let mut after = memory.to_vec();
+    let packed = u64::try_from(host_call::deliver(&mut after, at, capacity, response)).expect("not negative");
+    let (seen, length) = (packed >> 32, packed & 0xffff_ffff);
+    let end = u64::from(at) + body.len() as u64;
+    let fits = (100..=599).contains(&status) && body.len() as u64 <= u64::from(capacity);
+    if fits && end <= memory.len() as u64 {
+        assert_eq!((seen, length), (u64::from(status), body.len() as u64));
+        let (start, end) = (at as usize, end as usize);
+        assert_eq!(after[start..end], body);
+        assert_eq!((&after[..start], &after[end..]), (&memory[..start], &memory[end..]));
+    } else {
+        assert_eq!((seen, length), (500, 0));
+        assert_eq!(after, memory);
+    }
+}
+
+/// What a request's bytes say is read as it is written, or refused by its status.
+fn envelope(bytes: &[u8]) {
+    let whole = u32::try_from(bytes.len()).expect("an input is short");
+    let copied = host_call::copy_request(bytes, 0, whole);
+    match copied.as_deref().map_err(|refused| *refused).and_then(host_call::parse) {
         Ok(request) => {
             assert!((1..=MAX_REQUEST).contains(&bytes.len()));
             let members: HashMap<String, &RawValue> =
@@ -48,23 +105,4 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(status, if bad_length { 413 } else { 400 });
         }
     }
-
-    // The same bytes as an answer: two for the status, two for the buffer, the rest is the body.
-    if let [a, b, c, d, body @ ..] = bytes {
-        let (status, capacity) = (u16::from_le_bytes([*a, *b]), usize::from(u16::from_le_bytes([*c, *d])));
-        let answer = HostResponse {
-            status,
-            body: body.to_vec().into(),
-        };
-        let (packed, written) = host_call::shape(answer, capacity);
-        let packed = u64::try_from(packed).expect("the number is not negative");
-        let (seen, length) = (packed >> 32, packed & 0xffff_ffff);
-        assert_eq!(length, written.len() as u64);
-        assert!(written.len() <= capacity);
-        if (100..=599).contains(&status) && body.len() <= capacity {
-            assert_eq!((seen, &*written), (u64::from(status), body));
-        } else {
-            assert_eq!((seen, length), (500, 0));
-        }
-    }
-});
+}

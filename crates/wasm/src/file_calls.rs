@@ -8,7 +8,8 @@ use std::sync::Arc;
 use wasmtime::{Caller, Linker, Memory};
 
 use crate::files::{Content, Errno, Gone, Stat, Tree};
-use crate::guest::{Guest, MODULE, Stop, slice};
+use crate::guest::{Guest, MODULE, Stop};
+use crate::host_call::slice;
 
 /// Bytes copied in one go: a tenth of a millisecond.
 const PIECE: usize = 1 << 20;

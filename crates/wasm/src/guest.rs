@@ -12,7 +12,7 @@ use wasmtime::{AsContextMut as _, Caller, Linker, Memory, ResourceLimiter, Updat
 use crate::capture::Capture;
 use crate::file_calls;
 use crate::files::Files;
-use crate::host_call::{self, HostCalls, HostResponse, Refused};
+use crate::host_call::{self, HostCalls, HostResponse, slice};
 
 /// Module name of every import.
 pub(crate) const MODULE: &str = "plimsoll";
@@ -155,10 +155,7 @@ async fn call_host(
 ) -> wasmtime::Result<i64> {
     caller.data().check()?;
     let memory = caller.data().memory.ok_or(Stop::Contract)?;
-    let request = host_call::check_length(length as usize).and_then(|()| {
-        let bytes = slice(memory.data(&*caller), at, length).map(<[u8]>::to_vec);
-        bytes.ok_or(Refused(400))
-    });
+    let request = host_call::copy_request(memory.data(&*caller), at, length);
     let guest = caller.data();
     let request = request.as_deref().map_err(|refused| *refused);
     let response = match (request.and_then(host_call::parse), &guest.host) {
@@ -188,17 +185,6 @@ async fn call_host(
             }
         }
     };
-    let (packed, body) = host_call::shape(response, capacity as usize);
-    let data = memory.data_mut(&mut *caller);
-    let start = response_at as usize;
-    let Some(target) = start.checked_add(body.len()).and_then(|end| data.get_mut(start..end)) else {
-        return Ok(host_call::pack(500, 0));
-    };
-    target.copy_from_slice(&body);
-    Ok(packed)
-}
-
-pub(crate) fn slice(data: &[u8], at: u32, length: u32) -> Option<&[u8]> {
-    let start = at as usize;
-    data.get(start..start.checked_add(length as usize)?)
+    let memory = memory.data_mut(&mut *caller);
+    Ok(host_call::deliver(memory, response_at, capacity, response))
 }

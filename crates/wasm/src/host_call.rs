@@ -74,12 +74,24 @@ impl Refused {
 }
 
 /// Whether a request of this length may be read at all.
-pub(crate) fn check_length(length: usize) -> Result<(), Refused> {
+fn check_length(length: usize) -> Result<(), Refused> {
     if (1..=MAX_REQUEST).contains(&length) {
         Ok(())
     } else {
         Err(Refused(413))
     }
+}
+
+/// The bytes a guest points at, where they are in its memory.
+pub(crate) fn slice(memory: &[u8], at: u32, length: u32) -> Option<&[u8]> {
+    let start = at as usize;
+    memory.get(start..start.checked_add(length as usize)?)
+}
+
+/// Takes the request that a guest points at: 413 for its length, 400 for one that is not in its memory.
+pub(crate) fn copy_request(memory: &[u8], at: u32, length: u32) -> Result<Vec<u8>, Refused> {
+    check_length(length as usize)?;
+    slice(memory, at, length).map(<[u8]>::to_vec).ok_or(Refused(400))
 }
 
 /// Reads a request.
@@ -116,8 +128,20 @@ fn depth(json: &[u8]) -> usize {
     deepest
 }
 
-/// Packs status and body length as the guest expects them, and makes an answer outside the contract a plain 500.
-pub(crate) fn shape(response: HostResponse, capacity: usize) -> (i64, Bytes) {
+/// Writes an answer into the guest's buffer and packs status and body length as the guest expects them. An answer outside the
+/// contract, or for which the guest's memory has no room where it points, is a plain 500 and nothing is written.
+pub(crate) fn deliver(memory: &mut [u8], at: u32, capacity: u32, response: HostResponse) -> i64 {
+    let (packed, body) = shape(response, capacity as usize);
+    let start = at as usize;
+    let Some(target) = start.checked_add(body.len()).and_then(|end| memory.get_mut(start..end)) else {
+        return pack(500, 0);
+    };
+    target.copy_from_slice(&body);
+    packed
+}
+
+/// Packs status and body length, and makes an answer outside the contract a plain 500.
+fn shape(response: HostResponse, capacity: usize) -> (i64, Bytes) {
     let HostResponse { status, body } = response;
     let inside = (100..=599).contains(&status) && body.len() <= capacity;
     let (status, body) = if inside { (status, body) } else { (500, Bytes::new()) };
@@ -126,13 +150,13 @@ pub(crate) fn shape(response: HostResponse, capacity: usize) -> (i64, Bytes) {
 }
 
 /// High half: status; low half: body length.
-pub(crate) fn pack(status: u16, length: u32) -> i64 {
+fn pack(status: u16, length: u32) -> i64 {
     i64::from(status) << 32 | i64::from(length)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HostResponse, MAX_REQUEST, Refused, check_length, pack, parse, shape};
+    use super::{HostResponse, MAX_REQUEST, Refused, check_length, copy_request, deliver, pack, parse, shape};
 
     #[test]
     fn request_lengths_outside_the_limits_are_413() {
@@ -141,6 +165,37 @@ mod tests {
         assert_eq!(check_length(MAX_REQUEST), Ok(()));
         assert_eq!(MAX_REQUEST + 1, 1_114_113);
         assert_eq!(check_length(1_114_113), Err(Refused(413)));
+    }
+
+    #[test]
+    fn a_request_that_is_not_in_the_guests_memory_is_400() {
+        let memory = *b"0123456789";
+        for (at, length, text) in [(0, 10, &b"0123456789"[..]), (9, 1, b"9"), (3, 4, b"3456")] {
+            assert_eq!(copy_request(&memory, at, length).as_deref(), Ok(text));
+        }
+        for (at, length) in [(0, 11), (10, 1), (9, 2), (11, 1), (u32::MAX, 1), (u32::MAX, 10)] {
+            assert_eq!(copy_request(&memory, at, length), Err(Refused(400)), "{at} {length}");
+        }
+        for (at, length) in [(0, 0), (u32::MAX, 0), (0, u32::MAX), (u32::MAX, u32::MAX)] {
+            assert_eq!(copy_request(&memory, at, length), Err(Refused(413)), "{at} {length}");
+        }
+    }
+
+    #[test]
+    fn an_answer_with_no_room_in_the_guests_memory_is_an_empty_500_and_writes_nothing() {
+        let four = || HostResponse {
+            status: 200,
+            body: b"body"[..].into(),
+        };
+        let written = |at, capacity| {
+            let mut memory = *b"----------";
+            (deliver(&mut memory, at, capacity, four()), memory)
+        };
+        assert_eq!(written(0, 4), (pack(200, 4), *b"body------"));
+        assert_eq!(written(6, u32::MAX), (pack(200, 4), *b"------body"));
+        for (at, capacity) in [(7, 4), (10, 4), (11, 4), (u32::MAX, 4), (u32::MAX, u32::MAX), (0, 3)] {
+            assert_eq!(written(at, capacity), (pack(500, 0), *b"----------"), "{at} {capacity}");
+        }
     }
 
     #[test]
