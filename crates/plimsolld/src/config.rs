@@ -9,7 +9,7 @@ use plimsoll_core::Resources;
 use plimsoll_core::vars::{Lookup, SettingError};
 use plimsoll_grants::Profiles;
 use plimsoll_sandbox::Sandbox;
-use plimsoll_service::auth::Mode;
+use plimsoll_service::auth::{Mode, Reload};
 use plimsoll_service::limiter::{Clamp, Limits, Pools};
 use plimsoll_service::settings::{Settings, is_loopback};
 use plimsoll_service::{grants, sessions};
@@ -22,6 +22,8 @@ pub(crate) struct Config {
     pub(crate) sessions: sessions::Settings,
     pub(crate) sandbox: Arc<dyn Sandbox>,
     pub(crate) auth: Mode,
+    /// The leave to read the caller registry again.
+    pub(crate) reload: Option<Reload>,
     pub(crate) profiles: Profiles,
     pub(crate) minimum: Minimum,
     clamp: Option<Clamp>,
@@ -56,6 +58,7 @@ impl Config {
         // Where the choice cannot be read, nothing is said of a missing authentication: it may not be needed.
         let executes = choice.is_some_and(|choice| choice.executes());
         let auth = problems.kept(Mode::read(lookup, executes));
+        let reload = problems.kept(Reload::read(lookup));
         let sandbox = choice.and_then(|choice| {
             if let Some(minimum) = minimum {
                 problems.kept(minimum.within_reach_of(choice));
@@ -78,7 +81,9 @@ impl Config {
             problems.kept(grants::check_support(lookup, profiles, &sandbox.evidence()));
             problems.kept(grants::check_trust(lookup, profiles));
         }
-        match (choice, limits, sessions, settings, minimum, auth, sandbox, profiles) {
+        match (
+            choice, limits, sessions, settings, minimum, auth, reload, sandbox, profiles,
+        ) {
             (
                 Some(choice),
                 Some((limits, clamp)),
@@ -86,6 +91,7 @@ impl Config {
                 Some(settings),
                 Some(minimum),
                 Some(auth),
+                Some(reload),
                 Some(sandbox),
                 Some(profiles),
             ) if problems.0.is_empty() => Ok(Self {
@@ -95,6 +101,7 @@ impl Config {
                 sessions,
                 sandbox,
                 auth,
+                reload,
                 profiles,
                 minimum,
                 clamp,
@@ -128,20 +135,7 @@ impl Config {
         }
         warnings.extend(self.sessions.warning(&*self.sandbox, self.limits.max_concurrent));
         match &self.auth {
-            Mode::Registry {
-                writable_by_others,
-                with_allowance,
-                ..
-            } => {
-                if *writable_by_others {
-                    warnings.push("PLIMSOLL_CLIENTS_FILE can be written by group or others".to_owned());
-                }
-                if *with_allowance > 0 {
-                    warnings.push(format!(
-                        "paid_seconds_per_day of {with_allowance} callers has no effect: the provider is not metered"
-                    ));
-                }
-            }
+            Mode::Registry(registry) => warnings.extend(registry.warnings()),
             Mode::Token(_) => {}
             Mode::Open(_) if self.executes => {
                 warnings.push("open development mode: whoever can connect runs code without authentication".to_owned());

@@ -10,6 +10,7 @@ mod help;
 mod listen;
 mod memory;
 mod notify;
+mod reload;
 mod serve;
 mod signals;
 mod start;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::Isolation;
 use plimsoll_sandbox::Sandbox;
-use plimsoll_service::auth::Throttle;
+use plimsoll_service::auth::{Callers, Throttle};
 use plimsoll_service::corridor::Corridor;
 use plimsoll_service::edge::{self, Drain, Drained, Edge, EdgeParts, MetricsSite, Timeouts};
 use plimsoll_service::limiter::Limiter;
@@ -15,12 +15,14 @@ use plimsoll_service::log::Log;
 use plimsoll_service::metrics::{Metrics, Readings};
 use plimsoll_service::readiness::Readiness;
 use plimsoll_service::sessions::Keeper;
+use tokio::sync::Notify as Hangups;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::memory;
 use crate::notify::Notify;
+use crate::reload::Reloader;
 use crate::signals::Signals;
 
 /// How long requests in flight may take to end after the first signal: longer than the longest run and its cleanup.
@@ -60,6 +62,7 @@ pub(crate) struct Service {
     readiness: Readiness,
     sandbox: Arc<dyn Sandbox>,
     keeper: Option<Keeper>,
+    reloader: Reloader,
     limiter: Limiter,
     refused_credentials: Arc<Throttle>,
     proven: Isolation,
@@ -73,6 +76,7 @@ impl Service {
             sessions,
             sandbox,
             auth,
+            reload,
             profiles,
             ..
         } = config;
@@ -85,6 +89,10 @@ impl Service {
             let (sandbox, metrics) = (Arc::clone(&sandbox), Arc::clone(&metrics));
             Keeper::new(sandbox, sessions, limiter.clone(), metrics, log.clone())
         });
+        let callers = Callers::new(auth.into_auth());
+        // No rule of this build reads the registry.
+        let objections = Box::new(|_: &_| Vec::new());
+        let reloader = Reloader::new(reload, callers.clone(), keeper.clone(), objections, log.clone());
         let page = MetricsSite::new({
             let (metrics, limiter, sandbox, log) =
                 (Arc::clone(&metrics), limiter.clone(), Arc::clone(&sandbox), log.clone());
@@ -110,7 +118,7 @@ impl Service {
                 log.clone(),
                 keeper.clone(),
             )),
-            authenticator: Arc::new(auth.into_auth()),
+            authenticator: Arc::new(callers),
             ready: Arc::new(readiness.clone()),
             refused_credentials: Some(Arc::clone(&refused_credentials)),
             metrics,
@@ -122,6 +130,7 @@ impl Service {
             readiness,
             sandbox: served,
             keeper,
+            reloader,
             limiter,
             refused_credentials,
             proven,
@@ -140,6 +149,7 @@ impl Service {
             readiness,
             sandbox,
             keeper,
+            reloader,
             limiter,
             refused_credentials,
             proven,
@@ -173,12 +183,10 @@ impl Service {
             let served = edge::serve(listener, page, Timeouts::METRICS, METRICS_CONNECTIONS, drain);
             spawn(served, stop_metrics.clone())
         });
-        let hung_up = || {
-            log.info("SIGHUP ignored: reloading the clients file is not built yet")
-                .send();
-        };
+        let hangups = Arc::new(Hangups::new());
+        let reloading = tokio::spawn(reloader.run(Arc::clone(&hangups)));
         let ended = tokio::select! {
-            () = signals.stop(hung_up) => Ended::BySignal,
+            () = signals.stop(|| hangups.notify_one()) => Ended::BySignal,
             () = stop_rpc.cancelled() => Ended::ByListener,
             () = stop_metrics.cancelled() => Ended::ByListener,
         };
@@ -186,6 +194,7 @@ impl Service {
         stop_rpc.cancel();
         background.abort();
         giving_back.abort();
+        reloading.abort();
         log.info("draining").uint("limit_s", DRAIN.as_secs()).send();
         if let Err(error) = notify.stopping() {
             log.warn("the service manager could not be told")

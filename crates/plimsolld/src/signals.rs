@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM start one drain; the second of them kills at once. SIGHUP is said to do nothing.
+//! SIGINT and SIGTERM start one drain; the second of them kills at once. SIGHUP is passed on until then.
 
 use std::io;
 use std::os::unix::net::UnixStream as StdStream;

@@ -207,8 +207,8 @@ fn say_listening(config: &Config, listeners: &Listeners, proven: Isolation, log:
         Some(listener) => listener.local_addr()?.to_string(),
         None => "off".to_owned(),
     };
-    if let Mode::Registry { callers, .. } = &config.auth {
-        log.info("callers loaded").count("callers", *callers).send();
+    if let Mode::Registry(registry) = &config.auth {
+        log.info("callers loaded").count("callers", registry.callers).send();
     }
     if proven.tier() == Some(Tier::Container) {
         log.warn(

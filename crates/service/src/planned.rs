@@ -24,13 +24,6 @@ pub const VARS: &[Var] = &[
     )
     .not_built(TLS),
     Var::new(
-        "PLIMSOLL_CLIENTS_RELOAD",
-        Kind::Bool,
-        "false",
-        "Read the clients file again on SIGHUP.",
-    )
-    .not_built("reloading the clients file is"),
-    Var::new(
         "PLIMSOLL_STATE_DIR",
         Kind::Path,
         "",
@@ -104,7 +97,6 @@ mod tests {
     fn a_malformed_value_is_named_with_its_text() {
         for (name, value) in [
             ("SANDBOX_PAID_SECONDS_PER_DAY", "two"),
-            ("PLIMSOLL_CLIENTS_RELOAD", "yes"),
             ("SANDBOX_PAID_SECONDS_PER_DAY", "-1"),
         ] {
             let error = check(name, value).unwrap_err();

@@ -262,7 +262,6 @@ fn a_variable_of_something_unbuilt_is_named() {
         ("PLIMSOLL_TLS_CERT", "/cert.pem"),
         ("PLIMSOLL_TLS_KEY", "/key.pem"),
         ("PLIMSOLL_HARDENED", "1"),
-        ("PLIMSOLL_CLIENTS_RELOAD", "1"),
         ("PLIMSOLL_STATE_DIR", "/var/lib/plimsoll"),
         ("PLIMSOLL_GUARD_ADDR", "127.0.0.1:8443"),
         ("SANDBOX_PAID_SECONDS_PER_DAY", "3600"),

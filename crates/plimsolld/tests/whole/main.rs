@@ -6,6 +6,7 @@ mod daemon;
 mod field_cases;
 mod field_cases_grants;
 mod grants;
+mod reload;
 mod serve;
 mod sessions;
 mod variables_page;

@@ -267,15 +267,6 @@ fn a_second_signal_kills_at_once() {
 }
 
 #[test]
-fn a_hangup_is_logged_and_ignored() {
-    let mut daemon = Daemon::start(&[]);
-    daemon.signal(Signal::HUP);
-    let told = daemon.wait_for("SIGHUP ignored: reloading the clients file is not built yet");
-    assert_eq!(told["level"], "INFO");
-    assert_eq!(get(daemon.addr, "/healthz").0, 200);
-}
-
-#[test]
 fn the_process_has_no_new_privileges_no_core_and_is_not_dumpable() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 

@@ -3,33 +3,34 @@
 //! Tokens are looked up by their SHA-256, so nothing the daemon keeps opens a door, and comparing takes the same time
 //! whatever the caller sent. Nothing about a refused token is ever logged, only how many there were.
 
-mod clients;
+mod callers;
 mod principal;
+mod registry;
 mod settings;
 mod throttle;
 
-pub use clients::{Client, ClientsError, ClientsFile, parse as parse_clients};
+pub use callers::Callers;
+pub use plimsoll_callers::{Client, MIN_TOKEN_BYTES};
 pub use principal::{Principal, RUN_SCOPE, UnusableIdentity};
+pub use registry::{Registry, RegistryError, Reload, Reloaded};
 pub use settings::{Mode, VARS};
 pub use throttle::Throttle;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
-
-/// Smallest shared token, in bytes: 32 random hex digits are 128 bits.
-pub const MIN_TOKEN_BYTES: usize = 32;
 
 /// Identity of the one caller of a shared token.
 const STATIC: &str = "static";
 
 /// The daemon's callers.
 #[derive(Debug)]
-pub struct Auth(Callers);
+pub struct Auth(Known);
 
 #[derive(Debug)]
-enum Callers {
+enum Known {
     Open(Principal),
     Token { digest: [u8; 32], principal: Principal },
     Registry(HashMap<[u8; 32], Principal>),
@@ -43,14 +44,14 @@ pub struct Unauthenticated;
 impl Auth {
     /// Every call is allowed and nobody has an identity.
     pub fn open() -> Self {
-        Self(Callers::Open(Principal::anonymous()))
+        Self(Known::Open(Principal::anonymous()))
     }
 
     /// One shared token, one caller named `static` with the scope `code:run`. Only the token's digest is kept.
     pub fn token(token: &str) -> Self {
         #[expect(clippy::expect_used, reason = "the constant name obeys every rule of an identity")]
         let principal = Principal::verified(STATIC.as_bytes(), vec![RUN_SCOPE.to_owned()]).expect("a constant");
-        Self(Callers::Token {
+        Self(Known::Token {
             digest: Sha256::digest(token).into(),
             principal,
         })
@@ -68,21 +69,31 @@ impl Auth {
                 Principal::verified(client.id.as_bytes(), client.scopes)?,
             );
         }
-        Ok(Self(Callers::Registry(registry)))
+        Ok(Self(Known::Registry(registry)))
     }
 
     /// Whether every call is allowed without a token.
     pub const fn is_open(&self) -> bool {
-        matches!(self.0, Callers::Open(_))
+        matches!(self.0, Known::Open(_))
+    }
+
+    /// The id of everybody who has one.
+    fn ids(&self) -> HashSet<Arc<str>> {
+        let id = |caller: &Principal| caller.identity().is_some().then(|| Arc::clone(caller.key()));
+        match &self.0 {
+            Known::Open(anyone) => id(anyone).into_iter().collect(),
+            Known::Token { principal, .. } => id(principal).into_iter().collect(),
+            Known::Registry(registry) => registry.values().filter_map(id).collect(),
+        }
     }
 
     /// Whether some caller who can be told from others may run code and satisfies `wanted`, which is given its identity.
     pub fn any_runner(&self, mut wanted: impl FnMut(&str) -> bool) -> bool {
         let mut wanted = |caller: &Principal| caller.allows(RUN_SCOPE) && caller.identity().is_some_and(&mut wanted);
         match &self.0 {
-            Callers::Open(anyone) => wanted(anyone),
-            Callers::Token { principal, .. } => wanted(principal),
-            Callers::Registry(registry) => registry.values().any(wanted),
+            Known::Open(anyone) => wanted(anyone),
+            Known::Token { principal, .. } => wanted(principal),
+            Known::Registry(registry) => registry.values().any(wanted),
         }
     }
 
@@ -91,7 +102,7 @@ impl Auth {
     /// # Errors
     /// No header, more than one, another form than `Bearer TOKEN`, or a token nobody has. In open mode, none.
     pub fn authenticate<'a>(&self, values: impl IntoIterator<Item = &'a [u8]>) -> Result<Principal, Unauthenticated> {
-        if let Callers::Open(anyone) = &self.0 {
+        if let Known::Open(anyone) = &self.0 {
             return Ok(anyone.clone());
         }
         let mut values = values.into_iter();
@@ -100,8 +111,8 @@ impl Auth {
         };
         let digest: [u8; 32] = Sha256::digest(bearer(value).ok_or(Unauthenticated)?).into();
         match &self.0 {
-            Callers::Open(anyone) => Ok(anyone.clone()),
-            Callers::Token {
+            Known::Open(anyone) => Ok(anyone.clone()),
+            Known::Token {
                 digest: expected,
                 principal,
             } => {
@@ -112,7 +123,7 @@ impl Auth {
                 }
             }
             // What the look-up's time could tell is about digests of the caller's own making.
-            Callers::Registry(registry) => registry.get(&digest).cloned().ok_or(Unauthenticated),
+            Known::Registry(registry) => registry.get(&digest).cloned().ok_or(Unauthenticated),
         }
     }
 }

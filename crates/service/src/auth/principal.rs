@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use plimsoll_callers::check_identity;
+
 /// The scope every procedure of the service needs.
 pub const RUN_SCOPE: &str = "code:run";
 
@@ -65,23 +67,6 @@ impl Principal {
     pub fn allows(&self, scope: &str) -> bool {
         self.0.scopes.iter().any(|held| held == scope || held == ANY_SCOPE)
     }
-}
-
-/// The rules an identity obeys, wherever it comes from; the error reads "must …".
-pub(super) fn check_identity(identity: &str) -> Result<(), &'static str> {
-    if identity.is_empty() {
-        return Err("must not be empty");
-    }
-    if identity == "*" {
-        return Err("must not be `*`, which stands for every caller");
-    }
-    if identity.trim() != identity {
-        return Err("must have no white space at its ends");
-    }
-    if identity.chars().any(char::is_control) {
-        return Err("must hold no control character");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

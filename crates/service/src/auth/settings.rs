@@ -4,14 +4,22 @@ use std::path::Path;
 
 use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
 
-use super::{Auth, ClientsFile, MIN_TOKEN_BYTES};
+use super::{Auth, MIN_TOKEN_BYTES, Registry};
 
-const CLIENTS_FILE: Var = Var::new(
+pub(super) const CLIENTS_FILE: Var = Var::new(
     "PLIMSOLL_CLIENTS_FILE",
     Kind::Path,
     "",
-    "The caller registry: a JSON file of ids, token fingerprints and scopes. Wins over PLIMSOLL_TOKEN. Read once, at \
-     the start.",
+    "The caller registry: a JSON file of ids, token fingerprints and scopes. Wins over PLIMSOLL_TOKEN. Read at the \
+     start, and again where PLIMSOLL_CLIENTS_RELOAD says so. `plimsoll clients` writes it.",
+);
+
+pub(super) const CLIENTS_RELOAD: Var = Var::new(
+    "PLIMSOLL_CLIENTS_RELOAD",
+    Kind::Bool,
+    "false",
+    "SIGHUP reads the clients file again. The callers of before stay where the new file cannot be used; while this is off, \
+     SIGHUP is logged and ignored.",
 );
 
 const TOKEN: Var = Var::new(
@@ -29,22 +37,13 @@ const INSECURE: Var = Var::new(
 );
 
 /// The variables read here.
-pub const VARS: &[Var] = &[CLIENTS_FILE, TOKEN, INSECURE];
+pub const VARS: &[Var] = &[CLIENTS_FILE, CLIENTS_RELOAD, TOKEN, INSECURE];
 
 /// How callers are told apart, with what start-up says about it.
 #[derive(Debug)]
 pub enum Mode {
     /// A registry with at least one caller.
-    Registry {
-        /// The callers.
-        auth: Auth,
-        /// How many there are.
-        callers: usize,
-        /// Callers with a paid allowance, which only a metered provider honours.
-        with_allowance: usize,
-        /// Group or others may write the file: an operator is warned.
-        writable_by_others: bool,
-    },
+    Registry(Registry),
     /// One shared token.
     Token(Auth),
     /// No authentication: an operator is warned.
@@ -78,41 +77,25 @@ impl Mode {
     /// The callers.
     pub fn into_auth(self) -> Auth {
         match self {
-            Self::Registry { auth, .. } | Self::Token(auth) | Self::Open(auth) => auth,
+            Self::Registry(Registry { auth, .. }) | Self::Token(auth) | Self::Open(auth) => auth,
         }
     }
 
     pub(crate) const fn auth(&self) -> &Auth {
         match self {
-            Self::Registry { auth, .. } | Self::Token(auth) | Self::Open(auth) => auth,
+            Self::Registry(Registry { auth, .. }) | Self::Token(auth) | Self::Open(auth) => auth,
         }
     }
 
     fn read_registry(path: &str) -> Result<Self, SettingError> {
-        let unusable = |problem: String| {
+        let registry = Registry::load(Path::new(path)).map_err(|error| {
             CLIENTS_FILE.unusable(
                 path,
-                problem,
+                error.to_string(),
                 "correct the file, or unset the variable to use another mode",
             )
-        };
-        let file = ClientsFile::load(Path::new(path)).map_err(|error| unusable(error.to_string()))?;
-        if file.clients.is_empty() {
-            return Err(unusable("the file names no caller, so nobody could call".to_owned()));
-        }
-        let callers = file.clients.len();
-        let with_allowance = file
-            .clients
-            .iter()
-            .filter(|client| client.paid_seconds_per_day > 0)
-            .count();
-        let auth = Auth::registry(file.clients).map_err(|error| unusable(error.to_string()))?;
-        Ok(Self::Registry {
-            auth,
-            callers,
-            with_allowance,
-            writable_by_others: file.writable_by_others,
-        })
+        })?;
+        Ok(Self::Registry(registry))
     }
 }
 
@@ -210,14 +193,7 @@ mod tests {
         let error = read(&weak, true).unwrap_err();
         assert!(error.starts_with("PLIMSOLL_TOKEN: has 5 bytes"), "{error}");
         let mode = read(&values, true).unwrap();
-        assert!(matches!(
-            mode,
-            Mode::Registry {
-                callers: 1,
-                with_allowance: 0,
-                ..
-            }
-        ));
+        assert!(matches!(&mode, Mode::Registry(Registry { callers: 1, .. })));
         let shared = format!("Bearer {GOOD}");
         assert!(
             mode.into_auth().authenticate([shared.as_bytes()]).is_err(),

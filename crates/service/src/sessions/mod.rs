@@ -17,7 +17,7 @@ mod table;
 
 pub use settings::{Settings, VARS};
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -201,6 +201,14 @@ impl Keeper {
                 census.opening + census.running + census.suspended + census.ending
             }
         }
+    }
+
+    /// Keeps the sessions of these callers and no others, from here on too; answers how many are closed by that. A call that
+    /// runs in one of them goes on to its answer.
+    pub fn retain(&self, callers: HashSet<Arc<str>>) -> usize {
+        let (closed, effects) = self.0.state.lock().table.retain(callers);
+        self.apply(effects);
+        closed
     }
 
     /// Time since this keeper was made; never goes back.

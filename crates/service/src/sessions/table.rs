@@ -17,7 +17,7 @@
 mod ends;
 mod places;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -172,6 +172,8 @@ pub(crate) struct Table<F, S> {
     caps: Caps,
     next: u64,
     draining: bool,
+    /// Whose sessions are kept; `None` = everybody's.
+    callers: Option<HashSet<Arc<str>>>,
     opening: HashMap<u64, Whose>,
     /// Of opens that came to nothing, until their sandboxes are gone.
     discarded: HashMap<u64, Whose>,
@@ -208,6 +210,8 @@ struct Entry<F, S> {
     chain: Chain,
     used: Duration,
     idle: Duration,
+    /// Its end, for when the call that runs in it has its answer and nothing of it is left.
+    retired: Option<SessionEnded>,
     /// When it is next looked at for idleness; never while suspended.
     idle_at: Option<Duration>,
     expires: Duration,
@@ -272,6 +276,7 @@ impl<F, S> Table<F, S> {
             caps,
             next: 0,
             draining: false,
+            callers: None,
             opening: HashMap::new(),
             discarded: HashMap::new(),
             sessions: HashMap::new(),
@@ -302,7 +307,7 @@ impl<F, S> Table<F, S> {
     /// Asks for the turn. One call may run in it and one may wait; a call that has its answer is neither.
     pub(crate) fn ask(&mut self, session: &Fingerprint) -> Option<Asked> {
         let entry = self.sessions.get(session)?;
-        if let Some(ended) = entry.stage.ended() {
+        if let Some(ended) = entry.ended() {
             return Some(Asked::Ended(ended.clone()));
         }
         let Some(holder) = entry.holder else {
@@ -420,6 +425,11 @@ impl<F, S> Table<F, S> {
                 entry.idle_at = entry.idle_from(entry.used);
             }
         }
+        if entry.stage.ended().is_none()
+            && let Some(end) = entry.retired.take()
+        {
+            return self.end(&turn.session, end);
+        }
         if entry.stage.ended().is_some() {
             return self
                 .tear_down(&turn.session)
@@ -442,6 +452,11 @@ impl<F, S> Table<F, S> {
 }
 
 impl<F, S> Entry<F, S> {
+    /// How it ended, or is going to.
+    fn ended(&self) -> Option<&SessionEnded> {
+        self.stage.ended().or(self.retired.as_ref())
+    }
+
     /// How long after it was last looked at the session is looked at again.
     fn window(&self) -> Duration {
         if self.idle.is_zero() { UNCLAIMED } else { self.idle }
@@ -483,7 +498,7 @@ impl<F, S> Entry<F, S> {
                 ..
             })
         );
-        self.stage.ended().is_none() && !runs && self.waiting.is_empty()
+        self.ended().is_none() && !runs && self.waiting.is_empty()
     }
 }
 
@@ -492,6 +507,10 @@ impl Turn {
     pub(crate) const fn session(&self) -> &Fingerprint {
         &self.session
     }
+}
+
+fn revoked() -> SessionEnded {
+    ended(SessionEnd::Closed, "its caller was revoked")
 }
 
 fn shutdown() -> SessionEnded {

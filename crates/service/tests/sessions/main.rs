@@ -14,5 +14,6 @@ mod faults;
 mod opens;
 mod payloads;
 mod rests;
+mod revoked;
 mod support;
 mod wire;

@@ -1,5 +1,6 @@
 //! How sessions end, and what time decides: lifetimes, idleness, and what is forgotten.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use plimsoll_core::{SessionEnd, SessionEnded};
 use plimsoll_record::Fingerprint;
 
 use super::{
-    At, Census, Effect, Entry, REMEMBERED_OF_ONE_CALLER, Stage, Summary, Table, TearDown, Turn, Use, ended, shutdown,
+    At, Census, Effect, Entry, REMEMBERED_OF_ONE_CALLER, Stage, Summary, Table, TearDown, Turn, Use, ended, revoked,
+    shutdown,
 };
 
 impl<F, S> Table<F, S> {
@@ -34,6 +36,46 @@ impl<F, S> Table<F, S> {
             effects.extend(self.tear_down(session).map(Effect::TearDown));
         }
         effects
+    }
+
+    /// Ends a session without cutting anything short: a call that has the turn goes on to its answer, and whoever waits for
+    /// the turn is told of the end. The first end wins.
+    fn retire(&mut self, session: &Fingerprint, end: SessionEnded) -> Vec<Effect<S>> {
+        match self.sessions.get_mut(session) {
+            Some(entry) if entry.ended().is_none() && entry.holder.is_some() => {
+                let effects = entry.turn_away(&end);
+                entry.retired = Some(end);
+                effects
+            }
+            _ => self.end(session, end),
+        }
+    }
+
+    /// From here on sessions of these callers are kept and no others; answers how many end by that, and what follows.
+    pub(crate) fn retain(&mut self, callers: HashSet<Arc<str>>) -> (usize, Vec<Effect<S>>) {
+        let strangers: Vec<_> = self
+            .sessions
+            .iter()
+            .filter(|(_, entry)| entry.ended().is_none() && !callers.contains(&entry.whose.caller))
+            .map(|(session, _)| session.clone())
+            .collect();
+        self.callers = Some(callers);
+        let effects = strangers.iter().flat_map(|one| self.retire(one, revoked()));
+        let effects = effects.collect();
+        (strangers.len(), effects)
+    }
+
+    /// Ends a session that is open from here on, where its caller is none any more.
+    pub(super) fn check_caller(&mut self, session: &Fingerprint) -> Vec<Effect<S>> {
+        let known = match (&self.callers, self.sessions.get(session)) {
+            (Some(callers), Some(entry)) => callers.contains(&entry.whose.caller),
+            _ => true,
+        };
+        if known {
+            Vec::new()
+        } else {
+            self.retire(session, revoked())
+        }
     }
 
     /// Whoever has the turn ends the session. `None` when it ended by itself first; that end stays and its teardown is among
@@ -116,12 +158,13 @@ impl<F, S> Table<F, S> {
             return Err(down);
         };
         entry.stage = Stage::Open(down.sandbox);
+        entry.retired = None;
         entry.idle_at = (!entry.suspended).then(|| now.saturating_add(entry.window()));
         if self.draining {
             return Ok(self.end(&down.session, shutdown()));
         }
         self.schedule(&down.session);
-        Ok(Vec::new())
+        Ok(self.check_caller(&down.session))
     }
 
     /// An end the provider found out by itself before ours took hold wins over ours.
@@ -196,7 +239,7 @@ impl<F, S> Table<F, S> {
 
     /// How the session ended, if it did.
     pub(crate) fn ended(&self, session: &Fingerprint) -> Option<SessionEnded> {
-        self.sessions.get(session)?.stage.ended().cloned()
+        self.sessions.get(session)?.ended().cloned()
     }
 
     /// What is due: ends, suspensions, unclaimed sessions, and what is no longer remembered. Looks at nothing else.

@@ -152,7 +152,7 @@ impl<F, S> Table<F, S> {
         let Some(whose) = self.opening.remove(&place.number) else {
             return Err((place, new.sandbox));
         };
-        let given_back = place
+        let mut effects: Vec<_> = place
             .victims
             .into_iter()
             .flat_map(|turn| self.release(turn, Use::Nothing, new.now))
@@ -167,6 +167,7 @@ impl<F, S> Table<F, S> {
             makes_room_for: None,
             claimed: false,
             suspended: false,
+            retired: None,
             chain: Chain::new(new.session.clone()),
             used: new.now,
             idle: new.idle,
@@ -176,6 +177,7 @@ impl<F, S> Table<F, S> {
         };
         self.sessions.insert(new.session.clone(), entry);
         self.schedule(&new.session);
-        Ok(given_back)
+        effects.extend(self.check_caller(&new.session));
+        Ok(effects)
     }
 }

@@ -1,0 +1,90 @@
+//! SIGHUP: the caller registry is read again, where an operator allows that.
+//!
+//! A file is read off the threads that serve, one at a time; signals that come meanwhile are one more reading after it, so
+//! the last of them always sees the file as it is then.
+
+use std::sync::Arc;
+
+use plimsoll_service::auth::{Callers, Registry, Reload};
+use plimsoll_service::log::{Log, cut};
+use plimsoll_service::sessions::Keeper;
+use tokio::sync::Notify;
+
+/// Longest text of one record about a file, in bytes.
+const LONGEST: usize = 4096;
+
+/// What the rules that read a registry have against one, in plain sentences; empty where it may be served with. The rules
+/// of the start that a new file could break belong in here.
+pub(crate) type Objections = Box<dyn Fn(&Registry) -> Vec<String> + Send + Sync>;
+
+/// Puts the callers of a new file in the place of those in force.
+pub(crate) struct Reloader {
+    reload: Option<Reload>,
+    callers: Callers,
+    keeper: Option<Keeper>,
+    objections: Objections,
+    log: Log,
+}
+
+impl Reloader {
+    /// Without `reload` no file is read again. The sessions of `keeper` are those of the callers.
+    pub(crate) fn new(
+        reload: Option<Reload>,
+        callers: Callers,
+        keeper: Option<Keeper>,
+        objections: Objections,
+        log: Log,
+    ) -> Self {
+        Self {
+            reload,
+            callers,
+            keeper,
+            objections,
+            log,
+        }
+    }
+
+    /// Waits for `hung_up` again and again, for as long as it is polled.
+    pub(crate) async fn run(self, hung_up: Arc<Notify>) {
+        let this = Arc::new(self);
+        loop {
+            hung_up.notified().await;
+            this.hung_up().await;
+        }
+    }
+
+    async fn hung_up(self: &Arc<Self>) {
+        let Some(reload) = self.reload.clone() else {
+            self.log
+                .info("SIGHUP ignored: PLIMSOLL_CLIENTS_RELOAD is not on")
+                .send();
+            return;
+        };
+        let this = Arc::clone(self);
+        let read = move || reload.reload(&this.callers, &*this.objections);
+        // One that panicked is told by the hook, and has changed nothing: the callers are put in place last.
+        let Ok(reloaded) = tokio::task::spawn_blocking(read).await else {
+            return;
+        };
+        match reloaded {
+            Ok(reloaded) => {
+                let callers = reloaded.known.len();
+                let closed = self.keeper.as_ref().map_or(0, |keeper| keeper.retain(reloaded.known));
+                for warning in reloaded.warnings {
+                    self.log.warn(&warning).send();
+                }
+                self.log
+                    .info("callers reloaded")
+                    .count("callers", callers)
+                    .count("revoked", reloaded.revoked.len())
+                    .count("sessions_closed", closed)
+                    .send();
+            }
+            Err(problems) => self
+                .log
+                .error("callers not reloaded; those of before stay")
+                .text("error", &cut(&problems.join("; "), LONGEST))
+                .send(),
+        }
+    }
+}
