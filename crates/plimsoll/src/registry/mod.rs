@@ -5,6 +5,7 @@
 
 mod docker;
 mod envelope;
+mod hardened;
 mod minimum;
 mod planned;
 mod pool;
@@ -18,7 +19,10 @@ use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
 use plimsoll_core::{Resources, Tier};
 use plimsoll_sandbox::{Disabled, Sandbox};
 
+pub use hardened::{Terms, Violation};
 pub use minimum::Minimum;
+
+use hardened::Hardened;
 
 /// Names of the providers built into this program; a test compares them with [`PROVIDERS`].
 const BUILT: &[&str] = &["wasm", "docker"];
@@ -76,12 +80,16 @@ pub struct Entry {
     pub on_host: bool,
     /// Whether it speaks to nobody outside this process, and leaves nothing behind when the process ends.
     pub in_process: bool,
+    /// Present where the operator pays for it by the second: how long after a run its sandbox may go on to be paid for.
+    pub metered: Option<Duration>,
     /// The strongest tier it can ever prove.
     pub strongest: Tier,
     /// Time limit of a snippet that asks for none.
     pub default_timeout: Duration,
     /// Kinds of sandbox it keeps ready, each in the number of `SANDBOX_READY_POOL`; 0 where it keeps none.
     pub pooled_kinds: u32,
+    /// What hardened mode asks of its settings.
+    hardened: Hardened,
     /// What it cannot enforce of an envelope.
     unenforceable: fn(Resources) -> Vec<SettingError>,
     /// Builds it: pure, no network, no sandbox.
@@ -94,9 +102,11 @@ pub const PROVIDERS: &[Entry] = &[
         name: "wasm",
         on_host: true,
         in_process: true,
+        metered: None,
         strongest: Tier::Process,
         default_timeout: plimsoll_wasm::DEFAULT_TIMEOUT,
         pooled_kinds: 0,
+        hardened: Hardened::PLAIN,
         unenforceable: wasm::unenforceable,
         build: wasm::build,
     },
@@ -104,10 +114,12 @@ pub const PROVIDERS: &[Entry] = &[
         name: "docker",
         on_host: true,
         in_process: false,
+        metered: None,
         strongest: Tier::Kernel,
         default_timeout: plimsoll_docker::provider::DEFAULT_SNIPPET_TIMEOUT,
         // Snippets and projects: two image settings, and containers that differ in /work even where the image is one.
         pooled_kinds: 2,
+        hardened: docker::HARDENED,
         unenforceable: docker::unenforceable,
         build: docker::build,
     },
