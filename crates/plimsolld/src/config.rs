@@ -1,9 +1,9 @@
 //! The whole configuration, read once and before anything is bound or started.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use plimsoll::registry::{Choice, Minimum};
+use plimsoll::registry::{Choice, Minimum, Terms};
 use plimsoll::variables;
 use plimsoll_core::Resources;
 use plimsoll_core::vars::{Lookup, SettingError};
@@ -11,8 +11,32 @@ use plimsoll_grants::Profiles;
 use plimsoll_sandbox::Sandbox;
 use plimsoll_service::auth::{Mode, Reload};
 use plimsoll_service::limiter::{Clamp, Limits, Pools};
-use plimsoll_service::settings::{Settings, is_loopback};
+use plimsoll_service::settings::{HARDENED, HARDENED_OPEN_PROFILES, Settings, is_loopback, open_profiles};
+use plimsoll_service::tls::Tls;
 use plimsoll_service::{grants, sessions};
+
+use crate::hardened::{self, Callers, Facts, Report};
+
+/// What is not as it must be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    /// One setting, by itself or with the others.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// Rules of hardened mode.
+    #[error(transparent)]
+    Hardened(#[from] Report),
+}
+
+impl Problem {
+    /// One line a setting, one line a rule.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Setting(error) => vec![error.to_string()],
+            Self::Hardened(report) => report.lines(),
+        }
+    }
+}
 
 /// Everything the daemon needs to know to start.
 pub(crate) struct Config {
@@ -26,6 +50,12 @@ pub(crate) struct Config {
     pub(crate) reload: Option<Reload>,
     pub(crate) profiles: Profiles,
     pub(crate) minimum: Minimum,
+    /// What every listener serves with; `None` = in clear.
+    pub(crate) tls: Option<Tls>,
+    /// What the rules of hardened mode look at; `None` where it is off.
+    pub(crate) hardened: Option<Facts>,
+    /// Grant profiles that are meant for every caller, by name.
+    open_profiles: Vec<String>,
     clamp: Option<Clamp>,
     default_timeout: Option<Duration>,
     pub(crate) executes: bool,
@@ -38,7 +68,7 @@ impl Config {
     /// # Errors
     /// Everything that is wrong: each value by itself, and then whatever does not go with the others as far as those can
     /// be read.
-    pub(crate) fn read(lookup: &dyn Lookup) -> Result<Self, Vec<SettingError>> {
+    pub(crate) fn read(lookup: &dyn Lookup) -> Result<Self, Vec<Problem>> {
         let mut problems = Problems(variables::problems(lookup));
         let choice = problems.kept(Choice::read(lookup));
         let sessions = problems.kept(sessions::Settings::read(lookup));
@@ -81,8 +111,42 @@ impl Config {
             problems.kept(grants::check_support(lookup, profiles, &sandbox.evidence()));
             problems.kept(grants::check_trust(lookup, profiles));
         }
+        let tls = problems.kept(Tls::read(lookup));
+        let open_profiles = problems.kept(open_profiles(lookup));
+        let unknown = variables::unknown(lookup);
+        let hardened = problems.kept(HARDENED.bool(lookup)).unwrap_or(false).then(|| Facts {
+            callers: auth.as_ref().map(Callers::from),
+            insecure: is_set("PLIMSOLL_INSECURE", lookup),
+            tls: tls.clone(),
+            rpc: settings.as_ref().map(|settings| settings.addr.clone()),
+            metrics: settings.as_ref().and_then(|settings| settings.metrics_addr.clone()),
+            // No provider of this build serves one, and its variable stops the start.
+            guard: None,
+            provider: Terms::read(lookup),
+            limits: limits.as_ref().map(|(limits, _)| *limits),
+            sessions,
+            unknown: unknown.clone(),
+            open_profiles: match (&profiles, &open_profiles) {
+                (Some(profiles), Some(acknowledged)) => open_to_all(profiles)
+                    .filter(|name| !acknowledged.iter().any(|known| known == name))
+                    .map(str::to_owned)
+                    .collect(),
+                _ => Vec::new(),
+            },
+        });
+        let report = hardened.as_ref().and_then(|facts| hardened::judge(facts, None).err());
         match (
-            choice, limits, sessions, settings, minimum, auth, reload, sandbox, profiles,
+            choice,
+            limits,
+            sessions,
+            settings,
+            minimum,
+            auth,
+            reload,
+            sandbox,
+            profiles,
+            tls,
+            open_profiles,
         ) {
             (
                 Some(choice),
@@ -94,7 +158,9 @@ impl Config {
                 Some(reload),
                 Some(sandbox),
                 Some(profiles),
-            ) if problems.0.is_empty() => Ok(Self {
+                Some(tls),
+                Some(open_profiles),
+            ) if problems.0.is_empty() && report.is_none() => Ok(Self {
                 settings,
                 resources: choice.resources,
                 limits,
@@ -107,9 +173,15 @@ impl Config {
                 clamp,
                 default_timeout: choice.default_timeout(),
                 executes,
-                unknown: variables::unknown(lookup),
+                unknown,
+                tls,
+                hardened,
+                open_profiles,
             }),
-            _ => Err(problems.0),
+            _ => {
+                let settings = problems.0.into_iter().map(Problem::from);
+                Err(settings.chain(report.map(Problem::from)).collect())
+            }
         }
     }
 
@@ -156,6 +228,18 @@ impl Config {
         if let Some(default_timeout) = self.default_timeout {
             warnings.extend(self.profiles.lifetime_warnings(default_timeout).iter().map(of_file));
         }
+        for name in &self.open_profiles {
+            if !open_to_all(&self.profiles).any(|open| open == name) {
+                warnings.push(format!(
+                    "{} names {name:?}, and no grant profile of that name is open to every caller",
+                    HARDENED_OPEN_PROFILES.name
+                ));
+            }
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if let Some(problem) = self.tls.as_ref().and_then(|tls| tls.out_of_date(now)) {
+            warnings.push(format!("{problem}: clients refuse it"));
+        }
         if let Some(addr) = &self.settings.metrics_addr
             && !is_loopback(addr)
         {
@@ -165,6 +249,20 @@ impl Config {
         }
         warnings
     }
+}
+
+/// The names of the profiles that every authenticated caller may use.
+fn open_to_all(profiles: &Profiles) -> impl Iterator<Item = &str> {
+    profiles
+        .iter()
+        .filter(|profile| profile.open_to_all())
+        .map(|profile| profile.name())
+}
+
+/// Whether a variable holds anything but white space.
+fn is_set(name: &str, lookup: &dyn Lookup) -> bool {
+    let value = lookup.get(name);
+    value.is_some_and(|value| value.to_str().is_none_or(|text| !text.trim().is_empty()))
 }
 
 /// What is wrong so far; each thing once, although several readers may come upon it.

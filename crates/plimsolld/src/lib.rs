@@ -6,6 +6,7 @@
 mod args;
 mod config;
 mod harden;
+mod hardened;
 mod help;
 mod listen;
 mod memory;
@@ -66,6 +67,9 @@ pub fn check(program: &str, environment: impl FnOnce() -> Environment) -> ExitCo
             for warning in config.warnings() {
                 complain(&format!("{program}: warning: {warning}\n"));
             }
+            if config.hardened.is_some() {
+                print("hardened mode: every rule holds but rule 1, the tier proven, which only a start can judge\n");
+            }
             print(if config.executes {
                 "the configuration is complete; nothing was started\n"
             } else {
@@ -74,8 +78,8 @@ pub fn check(program: &str, environment: impl FnOnce() -> Environment) -> ExitCo
             })
         }
         Err(problems) => {
-            for problem in problems {
-                complain(&format!("{program}: {problem}\n"));
+            for line in problems.iter().flat_map(config::Problem::lines) {
+                complain(&format!("{program}: {line}\n"));
             }
             ExitCode::FAILURE
         }

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::Isolation;
 use plimsoll_sandbox::Sandbox;
-use plimsoll_service::auth::{Callers, Throttle};
+use plimsoll_service::auth::{Callers, Registry, Throttle};
 use plimsoll_service::corridor::Corridor;
-use plimsoll_service::edge::{self, Drain, Drained, Edge, EdgeParts, MetricsSite, Timeouts};
+use plimsoll_service::edge::{self, Drain, Drained, Edge, EdgeParts, Listener, MetricsSite, Timeouts};
 use plimsoll_service::limiter::Limiter;
 use plimsoll_service::log::Log;
 use plimsoll_service::metrics::{Metrics, Readings};
 use plimsoll_service::readiness::Readiness;
 use plimsoll_service::sessions::Keeper;
+use plimsoll_service::tls::Tls;
 use tokio::sync::Notify as Hangups;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -44,6 +45,8 @@ const RECONCILE_BOUND: Duration = Duration::from_secs(30);
 pub(crate) struct Listeners {
     pub(crate) rpc: TcpListener,
     pub(crate) metrics: Option<TcpListener>,
+    /// What all of them serve with; `None` = in clear.
+    pub(crate) tls: Option<Tls>,
     /// `None` = no limit known.
     pub(crate) max_connections: Option<usize>,
 }
@@ -78,6 +81,7 @@ impl Service {
             auth,
             reload,
             profiles,
+            hardened,
             ..
         } = config;
         let metrics = Arc::new(Metrics::default());
@@ -90,8 +94,10 @@ impl Service {
             Keeper::new(sandbox, sessions, limiter.clone(), metrics, log.clone())
         });
         let callers = Callers::new(auth.into_auth());
-        // No rule of this build reads the registry.
-        let objections = Box::new(|_: &_| Vec::new());
+        let objections = Box::new(move |registry: &Registry| {
+            let rules = hardened.iter().flat_map(|facts| facts.objections(registry));
+            rules.map(|violation| violation.to_string()).collect()
+        });
         let reloader = Reloader::new(reload, callers.clone(), keeper.clone(), objections, log.clone());
         let page = MetricsSite::new({
             let (metrics, limiter, sandbox, log) =
@@ -156,8 +162,12 @@ impl Service {
             log,
         } = self;
         // What can fail comes before the first caller is served.
-        let rpc = tokio::net::TcpListener::from_std(listeners.rpc)?;
-        let metrics = listeners.metrics.map(tokio::net::TcpListener::from_std).transpose()?;
+        let listener = |socket| {
+            let socket = tokio::net::TcpListener::from_std(socket)?;
+            io::Result::Ok(Listener::new(socket, listeners.tls.clone()))
+        };
+        let rpc = listener(listeners.rpc)?;
+        let metrics = listeners.metrics.map(listener).transpose()?;
         let (stop_rpc, stop_metrics) = (CancellationToken::new(), CancellationToken::new());
         let background = tokio::spawn(background(
             readiness.clone(),

@@ -15,8 +15,9 @@ use plimsoll_service::log::{Events, Log, cut};
 use plimsoll_service::sessions::Settings;
 use plimsoll_service::settings::{ADDR, METRICS_ADDR, NOTIFY_SOCKET, log_format};
 
-use crate::config::Config;
+use crate::config::{Config, Problem};
 use crate::harden::{self, HardenError};
+use crate::hardened::{self, Report};
 use crate::listen;
 use crate::notify::Notify;
 use crate::serve::{Ended, Listeners, Service, drain_provider};
@@ -39,8 +40,12 @@ const SESSION_PROOF: Duration = Duration::from_secs(120);
 enum StartError {
     #[error(transparent)]
     Harden(#[from] HardenError),
+    #[error(transparent)]
+    Configuration(#[from] Problem),
     #[error("{0}")]
     Setting(#[from] SettingError),
+    #[error(transparent)]
+    Hardened(#[from] Report),
     #[error("the provider is not ready: {0}")]
     NotReady(#[from] ProviderFault),
     #[error("the runtime cannot be started: {0}")]
@@ -157,9 +162,14 @@ async fn prove_and_serve(
     if config.sessions.on() {
         prove_sessions(&*config.sandbox, &config.sessions).await?;
     }
+    if let Some(facts) = &config.hardened {
+        hardened::judge(facts, Some(proven))?;
+        log.info("hardened mode: every rule holds").send();
+    }
     let listeners = Listeners {
         rpc,
         metrics,
+        tls: config.tls.clone(),
         max_connections: harden::max_connections(),
     };
     say_listening(&config, &listeners, proven, log)?;
@@ -229,7 +239,7 @@ fn say_listening(config: &Config, listeners: &Listeners, proven: Isolation, log:
         .float("cpus", config.resources.cpus)
         .uint("pids", config.resources.pids)
         .uint("disk_mb", config.resources.disk_mb)
-        .bool("tls", false)
+        .bool("tls", listeners.tls.is_some())
         .text("metrics_addr", &metrics_addr)
         .text("guard_addr", "none")
         .count("max_connections", listeners.max_connections.unwrap_or(0))

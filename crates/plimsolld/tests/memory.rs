@@ -78,3 +78,49 @@ fn what_strangers_leave_unread_is_bounded_and_given_back_after_them() {
     );
     assert_eq!(get(daemon.addr, "/readyz").0, 200);
 }
+
+/// A handshake that lacks its last byte: one message as long as the TLS library takes.
+fn unfinished_hello(addr: SocketAddr) -> TcpStream {
+    const MESSAGE: usize = 0xffff;
+    let mut message = vec![0x01, 0x00, 0xff, 0xfb];
+    message.resize(MESSAGE - 1, 0);
+    let mut stream = TcpStream::connect(addr).unwrap();
+    for part in message.chunks(16 * 1024) {
+        let mut record = vec![0x16, 0x03, 0x01];
+        record.extend(u16::try_from(part.len()).unwrap().to_be_bytes());
+        record.extend(part);
+        // The daemon may give up on it at any moment; what it holds by then is what is asked here.
+        let _ = stream.write_all(&record);
+    }
+    stream
+}
+
+#[test]
+fn handshakes_that_are_not_finished_hold_no_more_than_requests_of_strangers() {
+    let folder = tempfile::tempdir().unwrap();
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    fs_err::write(&cert, signed.cert.pem()).unwrap();
+    fs_err::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let daemon = Daemon::start(&[
+        ("SANDBOX_PROVIDER", "wasm"),
+        ("PLIMSOLL_TOKEN", GOOD_TOKEN),
+        ("PLIMSOLL_TLS_CERT", cert.to_str().unwrap()),
+        ("PLIMSOLL_TLS_KEY", key.to_str().unwrap()),
+    ]);
+    let before = daemon.resident_kib();
+    let held: Vec<TcpStream> = (0..CONNECTIONS).map(|_| unfinished_hello(daemon.addr)).collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let during = daemon.resident_kib();
+    assert!(
+        during < before + CONNECTIONS * LASTING_KIB,
+        "{CONNECTIONS} handshakes take {} KiB",
+        during.saturating_sub(before)
+    );
+    drop(held);
+    let after = settles(&daemon, before + KEPT_KIB);
+    assert!(
+        after <= before + KEPT_KIB,
+        "from {before} to {during} and back to {after} KiB only"
+    );
+}

@@ -15,3 +15,4 @@ pub mod readiness;
 mod rpc;
 pub mod sessions;
 pub mod settings;
+pub mod tls;

@@ -5,24 +5,9 @@
 
 use plimsoll_core::vars::{Kind, Var};
 
-const TLS: &str = "TLS is";
 const COUNT: Kind = Kind::Int { min: 0, max: i64::MAX };
 /// The variables, in the order of the reference page.
 pub const VARS: &[Var] = &[
-    Var::new(
-        "PLIMSOLL_TLS_CERT",
-        Kind::Path,
-        "",
-        "Certificate chain in PEM; with PLIMSOLL_TLS_KEY every listener serves TLS.",
-    )
-    .not_built(TLS),
-    Var::new(
-        "PLIMSOLL_TLS_KEY",
-        Kind::Path,
-        "",
-        "Private key in PEM; set together with PLIMSOLL_TLS_CERT.",
-    )
-    .not_built(TLS),
     Var::new(
         "PLIMSOLL_STATE_DIR",
         Kind::Path,
@@ -30,13 +15,6 @@ pub const VARS: &[Var] = &[
         "Private folder for counters that outlive a restart.",
     )
     .not_built("the state folder is"),
-    Var::new(
-        "PLIMSOLL_HARDENED",
-        Kind::Bool,
-        "false",
-        "Refuse to serve unless every rule of hardened mode holds.",
-    )
-    .not_built("hardened mode is"),
     Var::new(
         "PLIMSOLL_GUARD_ADDR",
         Kind::HostPort { off: false },
@@ -85,12 +63,8 @@ mod tests {
 
     #[test]
     fn a_default_spelled_out_stops_the_start_too() {
-        for (name, value) in [("SANDBOX_PAID_SECONDS_PER_DAY", "0"), ("PLIMSOLL_HARDENED", "false")] {
-            assert!(
-                matches!(check(name, value), Err(SettingError::NotBuilt { .. })),
-                "{name}"
-            );
-        }
+        let error = check("SANDBOX_PAID_SECONDS_PER_DAY", "0").unwrap_err();
+        assert!(matches!(error, SettingError::NotBuilt { .. }), "{error}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use plimsoll_core::vars::{HostPort, Kind, Lookup, SettingError, Var};
 
 use crate::log::Format;
-use crate::{auth, grants, limiter, sessions};
+use crate::{auth, grants, limiter, sessions, tls};
 
 /// The address callers connect to.
 pub const ADDR: Var = Var::new(
@@ -28,6 +28,23 @@ const LOG_FORMAT: Var = Var::new(
     "How records on stderr are written. Any other word means json, the form programs can read.",
 );
 
+/// Whether the daemon serves only while every rule of hardened mode holds.
+pub const HARDENED: Var = Var::new(
+    "PLIMSOLL_HARDENED",
+    Kind::Bool,
+    "false",
+    "Refuse to serve unless every rule of hardened mode holds; all that do not are reported together (docs/hardened.md).",
+);
+
+/// The profiles that hardened mode lets be open.
+pub const HARDENED_OPEN_PROFILES: Var = Var::new(
+    "PLIMSOLL_HARDENED_OPEN_PROFILES",
+    Kind::Text,
+    "",
+    "Grant profiles that are meant for every caller, by name with commas between: hardened mode refuses any other that \
+     has * among its allowed_callers.",
+);
+
 /// Where the service manager waits for word that the daemon serves.
 pub const NOTIFY_SOCKET: Var = Var::new(
     "NOTIFY_SOCKET",
@@ -37,10 +54,17 @@ pub const NOTIFY_SOCKET: Var = Var::new(
 );
 
 /// Variables of the service itself.
-const SERVICE: &[Var] = &[ADDR, METRICS_ADDR, LOG_FORMAT, NOTIFY_SOCKET];
+const SERVICE: &[Var] = &[
+    ADDR,
+    METRICS_ADDR,
+    HARDENED,
+    HARDENED_OPEN_PROFILES,
+    LOG_FORMAT,
+    NOTIFY_SOCKET,
+];
 
 /// Every variable the service reads, in groups.
-pub const VARS: &[&[Var]] = &[SERVICE, auth::VARS, grants::VARS, limiter::VARS, sessions::VARS];
+pub const VARS: &[&[Var]] = &[SERVICE, tls::VARS, auth::VARS, grants::VARS, limiter::VARS, sessions::VARS];
 
 /// Where to listen and how to write the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +91,22 @@ impl Settings {
             metrics_addr,
         })
     }
+}
+
+/// The grant profiles that are meant for every caller, by name.
+///
+/// # Errors
+/// An empty name.
+pub fn open_profiles(lookup: &dyn Lookup) -> Result<Vec<String>, SettingError> {
+    let Some(text) = HARDENED_OPEN_PROFILES.text(lookup)? else {
+        return Ok(Vec::new());
+    };
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    if names.iter().any(String::is_empty) {
+        let (problem, fix) = ("holds an empty name", "write the names with one comma between two of them");
+        return Err(HARDENED_OPEN_PROFILES.unusable(text, problem, fix));
+    }
+    Ok(names)
 }
 
 /// The log's form. Read first, because everything else is reported through it; no value of it is an error.
@@ -118,6 +158,17 @@ mod tests {
                 .unwrap_err()
                 .contains("PLIMSOLL_ADDR=\"off\"")
         );
+    }
+
+    #[test]
+    fn open_profiles_are_names_with_commas_between() {
+        let names = |value| open_profiles(&lookup(&[("PLIMSOLL_HARDENED_OPEN_PROFILES", value)]));
+        assert_eq!(names(" "), Ok(Vec::new()));
+        assert_eq!(names(" a ,b-c"), Ok(vec!["a".to_owned(), "b-c".to_owned()]));
+        for value in [",", "a,", "a,,b"] {
+            let told = names(value).unwrap_err().to_string();
+            assert!(told.contains("HARDENED_OPEN_PROFILES") && told.contains("an empty name"), "{told}");
+        }
     }
 
     #[test]

@@ -22,8 +22,9 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
+/// A program with an environment of its own.
 #[expect(clippy::disallowed_methods, reason = "the test's subject is this process")]
-fn command(program: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn command(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).env_clear().stdin(Stdio::null());
     command

@@ -7,7 +7,7 @@ fn check(values: &[(&str, &str)]) -> Run {
 }
 
 /// The same configuration, checked and served: both refuse it, with exit code 1 and these words on stderr.
-fn refused(values: &[(&str, &str)], words: &[&str]) {
+pub(crate) fn refused(values: &[(&str, &str)], words: &[&str]) {
     for (command, run) in [("check", check(values)), ("serve", run(&[], values))] {
         assert_eq!(run.code, Some(1), "{command} {values:?}: {}", run.stderr);
         for word in words {
@@ -259,9 +259,6 @@ fn a_token_that_could_be_guessed_is_refused_although_a_clients_file_wins_over_it
 #[test]
 fn a_variable_of_something_unbuilt_is_named() {
     for (name, value) in [
-        ("PLIMSOLL_TLS_CERT", "/cert.pem"),
-        ("PLIMSOLL_TLS_KEY", "/key.pem"),
-        ("PLIMSOLL_HARDENED", "1"),
         ("PLIMSOLL_STATE_DIR", "/var/lib/plimsoll"),
         ("PLIMSOLL_GUARD_ADDR", "127.0.0.1:8443"),
         ("SANDBOX_PAID_SECONDS_PER_DAY", "3600"),

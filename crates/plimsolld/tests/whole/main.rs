@@ -3,10 +3,13 @@
 mod check;
 #[path = "../daemon/mod.rs"]
 mod daemon;
+mod fail_closed;
 mod field_cases;
 mod field_cases_grants;
 mod grants;
+mod hardened;
 mod reload;
 mod serve;
 mod sessions;
+mod tls;
 mod variables_page;

@@ -170,7 +170,8 @@ impl Connection {
         self.0.linger.store(true, Ordering::Relaxed);
     }
 
-    fn due(&self) -> Instant {
+    /// When the clock that is running has run out.
+    pub(super) fn due(&self) -> Instant {
         let clocks = self.0.clocks.lock();
         let timeouts = &self.0.timeouts;
         let due = match clocks.open.iter().map(|open| open.begin).min() {

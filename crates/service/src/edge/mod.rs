@@ -26,7 +26,7 @@ pub use body::EdgeBody;
 pub(crate) use body::{GunzipFault, gunzip};
 pub use connection::{Connection, Exchange, Timeouts};
 pub use metrics_site::MetricsSite;
-pub use serve::{Drain, Drained, Site, serve};
+pub use serve::{Drain, Drained, Listener, Site, serve};
 pub use slots::{DecodeSlot, DecodeSlots};
 
 use std::sync::Arc;

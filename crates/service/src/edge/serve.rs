@@ -1,4 +1,5 @@
-//! A listener: accepts under its connection cap, serves HTTP/1.1 and HTTP/2 on one port, and drains.
+//! A listener: accepts under its connection cap, agrees on TLS where it has a certificate, serves HTTP/1.1 and HTTP/2 on one
+//! port, and drains.
 
 use std::io;
 use std::pin::Pin;
@@ -11,14 +12,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use plimsoll_sandbox::BoxFuture;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::body::EdgeBody;
 use super::connection::{Connection, End, Exchange, Serves, Timeouts};
-use super::stream::{Transport, Wire};
+use super::stream::{Socket, Wire};
+use crate::tls::{Tls, agreed_on_http2};
 
 /// Header block, in bytes; the HTTP/2 list limit is the same.
 const HEADER_BYTES: usize = 32 * 1024;
@@ -52,6 +54,20 @@ pub trait Site: Clone + Send + Sync + 'static {
     fn respond(&self, request: Request<Incoming>, exchange: Exchange) -> BoxFuture<'static, Response<EdgeBody>>;
 }
 
+/// A bound socket and what is spoken on it.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    tls: Option<Tls>,
+}
+
+impl Listener {
+    /// With a certificate every connection speaks TLS; without one, none does.
+    pub const fn new(socket: TcpListener, tls: Option<Tls>) -> Self {
+        Self { socket, tls }
+    }
+}
+
 /// When a listener ends.
 #[derive(Clone, Debug)]
 pub struct Drain {
@@ -72,7 +88,7 @@ pub struct Drained {
 
 /// Serves a listener until it is drained. `max_connections` 0 sets no cap; at the cap new connections wait unaccepted.
 pub async fn serve<S: Site>(
-    listener: TcpListener,
+    listener: Listener,
     site: S,
     timeouts: Timeouts,
     max_connections: usize,
@@ -80,7 +96,8 @@ pub async fn serve<S: Site>(
 ) -> Drained {
     let force = CancellationToken::new();
     let places = (max_connections > 0).then(|| Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS))));
-    let builder = Arc::new(http_builder());
+    let Listener { socket, tls } = listener;
+    let versions = Arc::new(Versions::new());
     // Every connection's task holds a sender; the channel ends when the last of them has ended.
     let (ended, mut ends) = mpsc::unbounded_channel::<End>();
     let accepting = async {
@@ -89,7 +106,7 @@ pub async fn serve<S: Site>(
                 Some(places) => Arc::clone(places).acquire_owned().await.ok(),
                 None => None,
             };
-            let stream = match listener.accept().await {
+            let stream = match socket.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) if is_fatal(&error) => return error,
                 Err(error) => {
@@ -101,10 +118,18 @@ pub async fn serve<S: Site>(
             };
             // Answers are small; waiting for a second packet to fill the first would cost 40 ms.
             let _ = stream.set_nodelay(true);
-            let (site, builder) = (site.clone(), Arc::clone(&builder));
+            let (site, versions, tls) = (site.clone(), Arc::clone(&versions), tls.clone());
             let (stop, force, ended) = (drain.stop.clone(), force.clone(), ended.clone());
+            // From here on the time of the header runs, in which the handshake has its part.
+            let connection = Connection::accepted(timeouts);
             tokio::spawn(async move {
-                let _ = ended.send(serve_connection(stream, site, &builder, timeouts, &stop, &force).await);
+                let end = match agree(stream, tls.as_ref(), &versions, &connection, &stop).await {
+                    Some((socket, builder)) => {
+                        serve_connection(socket, site, builder, connection, &stop, &force).await
+                    }
+                    None => End::Finished,
+                };
+                let _ = ended.send(end);
                 drop(place);
             });
         }
@@ -114,7 +139,7 @@ pub async fn serve<S: Site>(
         () = drain.stop.cancelled() => None,
     };
     drain.stop.cancel();
-    drop((listener, ended));
+    drop((socket, ended));
 
     let deadline = Instant::now() + drain.budget;
     let mut forced = 0;
@@ -134,19 +159,41 @@ pub async fn serve<S: Site>(
     Drained { forced, failure }
 }
 
-async fn serve_connection<S: Site, T>(
-    stream: T,
+/// Agrees with a peer on how it is spoken to; `None` when it does not come to that. Nothing has been asked by then, so a
+/// peer that fails, or takes longer than the header of a request may, or that the drain meets here, is simply let go.
+async fn agree<'v>(
+    stream: TcpStream,
+    tls: Option<&Tls>,
+    versions: &'v Versions,
+    connection: &Connection,
+    stop: &CancellationToken,
+) -> Option<(Socket, &'v auto::Builder<TokioExecutor>)> {
+    let Some(tls) = tls else {
+        return Some((Socket::Left(stream), &versions.either));
+    };
+    let handshake = tokio::time::timeout_at(connection.due().into(), Box::pin(tls.accept(stream)));
+    let stream = tokio::select! {
+        biased;
+        () = stop.cancelled() => return None,
+        outcome = handshake => outcome.ok()?.ok()?,
+    };
+    let builder = match agreed_on_http2(&stream) {
+        Some(true) => &versions.http2,
+        Some(false) => &versions.http1,
+        None => &versions.either,
+    };
+    Some((Socket::Right(Box::new(stream)), builder))
+}
+
+async fn serve_connection<S: Site>(
+    socket: Socket,
     site: S,
     builder: &auto::Builder<TokioExecutor>,
-    timeouts: Timeouts,
+    connection: Connection,
     stop: &CancellationToken,
     force: &CancellationToken,
-) -> End
-where
-    T: Transport + Send + Unpin + 'static,
-{
-    let connection = Connection::accepted(timeouts);
-    let wire = TokioIo::new(Wire::new(stream, connection.clone()));
+) -> End {
+    let wire = TokioIo::new(Wire::new(socket, connection.clone()));
     let service = service_fn(|request: Request<Incoming>| {
         let exchange = connection.begin(request.version());
         let answer = site.respond(request, exchange);
@@ -175,6 +222,23 @@ where
 {
     fn finish(self: Pin<&mut Self>) {
         self.graceful_shutdown();
+    }
+}
+
+/// How connections are spoken to: in the version that was agreed on, or in the one that the peer begins with.
+struct Versions {
+    either: auto::Builder<TokioExecutor>,
+    http1: auto::Builder<TokioExecutor>,
+    http2: auto::Builder<TokioExecutor>,
+}
+
+impl Versions {
+    fn new() -> Self {
+        Self {
+            either: http_builder(),
+            http1: http_builder().http1_only(),
+            http2: http_builder().http2_only(),
+        }
     }
 }
 

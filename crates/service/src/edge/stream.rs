@@ -4,6 +4,8 @@
 //! Both send the same FIN. A caller that has gone answers the next bytes with a reset, so a caller whose request is whole
 //! is sent an interim `100 Continue`, which every HTTP/1.1 client has to pass over (RFC 9110 §15.2): if that meets a reset
 //! the run is cancelled, and if not the answer is awaited. HTTP/1.0 knows no interim answers; there a FIN means gone.
+//! Under TLS the end of a caller's side is its `close_notify`; a FIN without one is a connection that was cut, and is
+//! an error of the stream.
 
 use std::io;
 use std::pin::Pin;
@@ -13,6 +15,8 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 
 use super::connection::{Connection, Waiting};
 
@@ -33,9 +37,16 @@ pub(super) trait Transport: AsyncRead + AsyncWrite {
     fn is_reset(&self) -> bool;
 }
 
-impl Transport for TcpStream {
+/// What a connection is made of: in clear, or under TLS.
+pub(super) type Socket = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+
+impl Transport for Socket {
     fn is_reset(&self) -> bool {
-        !matches!(self.take_error(), Ok(None))
+        let stream = match self {
+            Self::Left(stream) => stream,
+            Self::Right(stream) => stream.get_ref().0,
+        };
+        !matches!(stream.take_error(), Ok(None))
     }
 }
 
@@ -46,6 +57,7 @@ pin_project_lite::pin_project! {
         stream: T,
         connection: Connection,
         closing: Option<Pin<Box<Sleep>>>,
+        shut: bool,
         ended: Option<Ended>,
         unflushed: bool,
     }
@@ -63,6 +75,7 @@ impl<T> Wire<T> {
             stream,
             connection,
             closing: None,
+            shut: false,
             ended: None,
             unflushed: false,
         }
@@ -93,7 +106,9 @@ impl<T: Transport> Wire<T> {
                 ended.ask = Instant::now() + ASK_AGAIN;
                 match this.stream.as_mut().poll_write(cx, INTERIM) {
                     Poll::Pending => {}
-                    Poll::Ready(Ok(written)) if written == INTERIM.len() => {}
+                    Poll::Ready(Ok(written)) if written == INTERIM.len() => {
+                        let _ = this.stream.as_mut().poll_flush(cx);
+                    }
                     Poll::Ready(_) => return Poll::Ready(()),
                 }
             }
@@ -141,30 +156,34 @@ impl<T: Transport> AsyncWrite for Wire<T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Called once everything that was to be written is: the HTTP library keeps the rest to itself until then.
+        // Called once everything that was to be written is: the HTTP library keeps the rest to itself until then. Under TLS
+        // the last of it may have been taken and not have left.
         let this = self.project();
         let flushed = this.stream.poll_flush(cx);
         *this.unflushed = flushed.is_pending();
+        this.connection.write_blocked(flushed.is_pending());
         flushed
     }
 
     /// Ends our side. Where a body was left unread the stream is then read until the peer ends its own side or the time
-    /// is up: closing a socket with unread bytes in it would destroy the answer on its way.
+    /// is up: closing a socket with unread bytes in it would destroy the answer on its way. The time runs from the first
+    /// attempt: under TLS our end is bytes, which a peer that reads nothing never lets out.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut this = self.project();
-        if this.closing.is_none() {
-            ready!(this.stream.as_mut().poll_shutdown(cx))?;
-            let Some(linger) = this.connection.linger() else {
-                return Poll::Ready(Ok(()));
-            };
+        if this.closing.is_none()
+            && let Some(linger) = this.connection.linger()
+        {
             *this.closing = Some(Box::pin(tokio::time::sleep(linger)));
         }
-        if this
-            .closing
-            .as_mut()
-            .is_some_and(|clock| clock.as_mut().poll(cx).is_ready())
-        {
+        let Some(clock) = this.closing else {
+            return this.stream.poll_shutdown(cx);
+        };
+        if clock.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));
+        }
+        if !*this.shut {
+            ready!(this.stream.as_mut().poll_shutdown(cx))?;
+            *this.shut = true;
         }
         // A fast sender must not keep this task busy: after a few buffers it waits for its next turn.
         for _ in 0..16 {
@@ -177,5 +196,71 @@ impl<T: Transport> AsyncWrite for Wire<T> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use http::Version;
+
+    use super::*;
+    use crate::edge::Timeouts;
+
+    /// A stream that takes what is written and lets nothing out, as TLS over a socket without room.
+    struct Held;
+
+    impl Transport for Held {
+        fn is_reset(&self) -> bool {
+            false
+        }
+    }
+
+    impl AsyncRead for Held {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Held {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_was_taken_and_has_not_left_is_still_being_written() {
+        let connection = Connection::accepted(Timeouts::RPC);
+        let mut wire = Wire::new(Held, connection.clone());
+        let began = Instant::now();
+        let exchange = connection.begin(Version::HTTP_11);
+        poll_fn(|cx| {
+            assert!(Pin::new(&mut wire).poll_write(cx, b"answer").is_ready());
+            assert!(Pin::new(&mut wire).poll_flush(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        drop(exchange);
+        assert!(connection.due() >= began + Timeouts::RPC.write);
+        assert_eq!(connection.waiting(wire.unflushed), Waiting::Rest);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_lets_our_end_not_out_has_half_a_second() {
+        let connection = Connection::accepted(Timeouts::RPC);
+        connection.expect_unread_body();
+        let mut wire = Wire::new(Held, connection);
+        let began = tokio::time::Instant::now();
+        poll_fn(|cx| Pin::new(&mut wire).poll_shutdown(cx)).await.unwrap();
+        assert_eq!(began.elapsed(), Timeouts::RPC.linger);
     }
 }

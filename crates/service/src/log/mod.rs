@@ -380,14 +380,23 @@ fn push_json(out: &mut String, value: &str) {
 
 /// RFC 3339 in UTC with nine fractional digits.
 fn push_time(out: &mut String, since_epoch: Duration) {
+    push_seconds(out, since_epoch);
+    let _ = write!(out, ".{:09}Z", since_epoch.subsec_nanos());
+}
+
+/// RFC 3339 in UTC, to the second.
+pub(crate) fn rfc3339(since_epoch: Duration) -> String {
+    let mut out = String::new();
+    push_seconds(&mut out, since_epoch);
+    out.push('Z');
+    out
+}
+
+fn push_seconds(out: &mut String, since_epoch: Duration) {
     let seconds = since_epoch.as_secs();
     let (year, month, day) = civil_date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    let nanos = since_epoch.subsec_nanos();
-    let _ = write!(
-        out,
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z"
-    );
+    let _ = write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
 }
 
 /// Year, month and day of a day counted from 1970-01-01: whole 400-year cycles first, then years, then months.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_service::edge::{Drain, MetricsSite, Timeouts, serve};
+use plimsoll_service::edge::{Drain, Listener, MetricsSite, Timeouts, serve};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -246,7 +246,7 @@ async fn the_metrics_listener_serves_one_page() {
         budget: Duration::from_secs(1),
     };
     let site = MetricsSite::new(|| "plimsoll_up 1\n".to_owned());
-    let serving = tokio::spawn(serve(listener, site, Timeouts::METRICS, 64, drain));
+    let serving = tokio::spawn(serve(Listener::new(listener, None), site, Timeouts::METRICS, 64, drain));
     let ask = |request: String| async move {
         let mut wire = Server {
             address,

@@ -14,4 +14,5 @@ mod http2;
 mod lifecycle;
 mod requests;
 mod support;
+mod tls;
 mod unread;

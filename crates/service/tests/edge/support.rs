@@ -16,12 +16,13 @@ use plimsoll_record::Answer;
 use plimsoll_sandbox::BoxFuture;
 use plimsoll_service::auth::{Auth, Principal};
 use plimsoll_service::edge::{
-    AuthFailure, Authenticator, Drain, Drained, Edge, EdgeParts, Outage, Ready, Timeouts, serve,
+    AuthFailure, Authenticator, Drain, Drained, Edge, EdgeParts, Listener, Outage, Ready, Timeouts, serve,
 };
 use plimsoll_service::handler::{CallContext, Handler};
 use plimsoll_service::metrics::{Metrics, Readings};
+use plimsoll_service::tls::Tls;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -181,6 +182,7 @@ pub(crate) struct Setup {
     pub(crate) max_concurrent: u32,
     pub(crate) max_connections: usize,
     pub(crate) budget: Duration,
+    pub(crate) tls: Option<Tls>,
 }
 
 impl Default for Setup {
@@ -191,6 +193,7 @@ impl Default for Setup {
             max_concurrent: 8,
             max_connections: 0,
             budget: Duration::from_secs(5),
+            tls: None,
         }
     }
 }
@@ -230,6 +233,7 @@ impl Setup {
             stop: stop.clone(),
             budget: self.budget,
         };
+        let listener = Listener::new(listener, self.tls);
         let serving = tokio::spawn(serve(listener, edge, self.timeouts, self.max_connections, drain));
         Server {
             address,
@@ -264,10 +268,7 @@ impl Server {
     }
 
     pub(crate) async fn connect(&self) -> Wire {
-        Wire {
-            stream: TcpStream::connect(self.address).await.unwrap(),
-            read: Vec::new(),
-        }
+        Wire::over(TcpStream::connect(self.address).await.unwrap())
     }
 
     /// One request on a connection of its own.
@@ -309,8 +310,8 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A connection that writes what it is told to.
-pub(crate) struct Wire {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Wire<S = TcpStream> {
+    pub(crate) stream: S,
     read: Vec<u8>,
 }
 
@@ -322,7 +323,12 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
 }
 
-impl Wire {
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    pub(crate) fn over(stream: S) -> Self {
+        let read = Vec::new();
+        Self { stream, read }
+    }
+
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         // The peer may have answered and closed already; what counts is its answer.
         let _ = self.stream.write_all(bytes.as_ref()).await;

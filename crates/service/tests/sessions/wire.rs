@@ -9,7 +9,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use plimsoll_core::*;
 use plimsoll_record::Chain;
 use plimsoll_service::auth::Auth;
-use plimsoll_service::edge::{Drain, Edge, EdgeParts, Ready, Timeouts, serve};
+use plimsoll_service::edge::{Drain, Edge, EdgeParts, Listener, Ready, Timeouts, serve};
 use plimsoll_wire::{RemoteError, from_binary, pb, to_binary};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,7 +40,7 @@ async fn listen(house: &House) -> std::net::SocketAddr {
         stop: CancellationToken::new(),
         budget: std::time::Duration::from_secs(5),
     };
-    tokio::spawn(serve(listener, edge, Timeouts::RPC, 0, drain));
+    tokio::spawn(serve(Listener::new(listener, None), edge, Timeouts::RPC, 0, drain));
     address
 }
 
