@@ -47,7 +47,8 @@ if ! mountpoint -q /sys/fs/cgroup || [ "$(stat -f -c %T /sys/fs/cgroup)" != cgro
   mkdir "$own"
   echo $$ >"$own/cgroup.procs"
   exec unshare --cgroup --mount sh -c '
-    umount /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup && mount --make-rshared / && exec /lib/systemd/systemd'
+    umount /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup && mount --make-rshared / &&
+      exec /lib/systemd/systemd'
 fi
 exec /lib/systemd/systemd
 """
@@ -72,7 +73,7 @@ class Debian:
             "docker",
             "run",
             "--detach",
-            # What systemd needs to make sandboxes. Not --privileged: an engine may itself run with less than everything.
+            # What systemd needs to make sandboxes. Not --privileged: an engine may have less than everything itself.
             *(f"--cap-add={one}" for one in ("SYS_ADMIN", "SYS_PTRACE", "SYS_NICE", "NET_ADMIN", "DAC_READ_SEARCH")),
             *(f"--security-opt={one}=unconfined" for one in ("seccomp", "apparmor", "systempaths")),
             "--network=none",

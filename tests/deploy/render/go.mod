@@ -1,0 +1,3 @@
+module plimsoll/render
+
+go 1.19
