@@ -121,7 +121,7 @@ def test_the_grants_file_on_the_page_about_grants_is_one_that_the_daemon_takes(t
     assert check.returncode == 0, check.stderr
 
 
-@pytest.mark.parametrize("lock", ["Cargo.lock", "fuzz/Cargo.lock"])
+@pytest.mark.parametrize("lock", ["Cargo.lock", "fuzz/Cargo.lock", "tests/deploy/Cargo.lock"])
 def test_no_lock_file_holds_a_crate_that_must_never_be_linked(lock: str) -> None:
     packages = tomllib.loads((ROOT / lock).read_text())["package"]
     assert NEVER_LINKED.isdisjoint(package["name"] for package in packages)
