@@ -337,6 +337,9 @@ pub struct TargetArgs {
     /// Allow http:// to a daemon that is not on this host: anyone on the way can then read the token.
     #[arg(long, requires = "daemon")]
     pub insecure_http: bool,
+    /// Believe an https:// daemon by the certificate authorities in this PEM file, and by no other.
+    #[arg(long, value_name = "FILE", requires = "daemon", conflicts_with = "insecure_http")]
+    pub ca: Option<PathBuf>,
 }
 
 /// What a program may call without holding the credential.

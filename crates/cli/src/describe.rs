@@ -12,7 +12,7 @@ use crate::{local, remote, runtime};
 /// The description as text or JSON.
 pub(crate) fn describe(args: &DescribeArgs, lookup: &dyn Lookup) -> Result<Vec<u8>, Failure> {
     let stated = match &args.target.daemon {
-        Some(url) => runtime(true)?.block_on(remote::describe(url, args.target.insecure_http, lookup))?,
+        Some(url) => runtime(true)?.block_on(remote::describe(url, &args.target, lookup))?,
         None => {
             let network = !local::in_process(args.target.provider.as_deref(), lookup);
             runtime(network)?.block_on(here(args, lookup))?

@@ -13,7 +13,10 @@ use plimsoll_core::{
 use plimsoll_record::Answer;
 use plimsoll_wire::pb;
 
+use crate::args::TargetArgs;
 use crate::failure::Failure;
+
+mod trust;
 
 /// Where the token of a daemon comes from. Never an argument: every user of a host can read the arguments of a process.
 const TOKEN: &str = "PLIMSOLL_TOKEN";
@@ -24,11 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs a prepared request on a daemon.
 pub(crate) async fn run(
     url: &str,
-    insecure: bool,
+    target: &TargetArgs,
     request: RunRequest,
     lookup: &dyn Lookup,
 ) -> Result<Answer, Failure> {
-    let client = client(url, insecure, lookup)?;
+    let client = client(url, target, lookup)?;
     let conditions = Conditions {
         floor: request.minimum_isolation.parse().ok(),
         timeout: Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0)),
@@ -109,8 +112,13 @@ fn sent(project: ProjectRun) -> (ProjectRequest, String) {
 
 /// The longest a payload of this kind may run on a daemon; 0 when it does not say so in time, because a run is not worth less
 /// for it.
-pub(crate) async fn max_timeout_ms(url: &str, insecure: bool, kind: Option<PayloadKind>, lookup: &dyn Lookup) -> u32 {
-    let asked = tokio::time::timeout(PATIENCE, describe(url, insecure, lookup)).await;
+pub(crate) async fn max_timeout_ms(
+    url: &str,
+    target: &TargetArgs,
+    kind: Option<PayloadKind>,
+    lookup: &dyn Lookup,
+) -> u32 {
+    let asked = tokio::time::timeout(PATIENCE, describe(url, target, lookup)).await;
     let stated = asked.ok().and_then(Result::ok);
     let environment = stated.as_ref().and_then(|stated| match kind {
         Some(PayloadKind::Project) => stated.project_environment.as_option(),
@@ -120,8 +128,12 @@ pub(crate) async fn max_timeout_ms(url: &str, insecure: bool, kind: Option<Paylo
 }
 
 /// What a daemon states about itself, also when it speaks another protocol number.
-pub(crate) async fn describe(url: &str, insecure: bool, lookup: &dyn Lookup) -> Result<pb::DescribeResponse, Failure> {
-    let info = client(url, insecure, lookup)?
+pub(crate) async fn describe(
+    url: &str,
+    target: &TargetArgs,
+    lookup: &dyn Lookup,
+) -> Result<pb::DescribeResponse, Failure> {
+    let info = client(url, target, lookup)?
         .describe_unchecked()
         .await
         .map_err(|error| failure(&error, url, lookup))?;
@@ -166,8 +178,16 @@ fn environment(stated: PayloadEnvironment) -> Option<pb::PayloadEnvironment> {
     })
 }
 
-pub(crate) fn client(url: &str, insecure: bool, lookup: &dyn Lookup) -> Result<Client, Failure> {
-    let mut builder = Client::builder(url).insecure_http(insecure);
+pub(crate) fn client(url: &str, target: &TargetArgs, lookup: &dyn Lookup) -> Result<Client, Failure> {
+    let mut builder = Client::builder(url).insecure_http(target.insecure_http);
+    if let Some(file) = &target.ca {
+        if !is_https(url) {
+            return Err(Failure::usage(
+                "--ca is about the certificate of an https:// daemon, and --daemon is not one; leave it out, or use https://",
+            ));
+        }
+        builder = builder.tls(trust::only(file)?);
+    }
     if let Some(token) = lookup.get(TOKEN) {
         let token = token
             .to_str()
@@ -198,6 +218,9 @@ pub(crate) fn failure(error: &Error, url: &str, lookup: &dyn Lookup) -> Failure 
         ErrorKind::Transport if error.message().starts_with("cannot connect") => {
             failure.with_advice("check --daemon, and that a daemon listens there")
         }
+        ErrorKind::Transport if error.message().contains("UnknownIssuer") => {
+            failure.with_advice("if its certificate is of an authority of your own, name that with --ca")
+        }
         ErrorKind::AnswerNotBound | ErrorKind::MalformedResponse => {
             failure.with_advice("check that --daemon is the address of a plimsoll daemon")
         }
@@ -207,6 +230,11 @@ pub(crate) fn failure(error: &Error, url: &str, lookup: &dyn Lookup) -> Failure 
         }
         _ => failure,
     }
+}
+
+fn is_https(url: &str) -> bool {
+    url.split_once("://")
+        .is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
 }
 
 fn has_path(url: &str) -> bool {

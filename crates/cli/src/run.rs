@@ -105,13 +105,13 @@ async fn run_here(args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> R
 }
 
 async fn run_there(url: &str, args: &RunArgs, request: RunRequest, lookup: &dyn Lookup) -> Result<Ran, Failure> {
-    let (insecure, timeout_ms) = (args.target.insecure_http, request.timeout_ms);
+    let timeout_ms = request.timeout_ms;
     let kind = request.payload.as_ref().map(plimsoll_core::Payload::kind);
     let answer = Progress::new(args.quiet, lookup)
-        .during(&doing(args), remote::run(url, insecure, request, lookup))
+        .during(&doing(args), remote::run(url, &args.target, request, lookup))
         .await?;
     let lowered = if timeout_ms > 0 && !args.quiet {
-        Lowered::of(timeout_ms, remote::max_timeout_ms(url, insecure, kind, lookup).await)
+        Lowered::of(timeout_ms, remote::max_timeout_ms(url, &args.target, kind, lookup).await)
     } else {
         None
     };

@@ -86,7 +86,7 @@ impl Place {
     pub(super) async fn new(args: &SessionArgs, lookup: &dyn Lookup) -> Result<Self, Failure> {
         match &args.target.daemon {
             Some(url) => Ok(Self::There {
-                client: remote::client(url, args.target.insecure_http, lookup)?,
+                client: remote::client(url, &args.target, lookup)?,
                 url: url.clone(),
             }),
             None => local::sandbox(args.target.provider.as_deref(), lookup)

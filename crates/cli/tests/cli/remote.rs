@@ -154,3 +154,80 @@ fn check_says_whether_the_daemon_would_start() {
     assert!(refused.stderr.contains("SANDBOX_MAX_CONCURRENT"), "{}", refused.stderr);
     assert_eq!(plimsoll(&["serve", "--variables"]).code, 0);
 }
+
+#[test]
+fn a_daemon_under_tls_is_believed_by_the_authority_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs_err::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let authority_key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "an authority of our own");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let issuer = rcgen::Issuer::new(params, authority_key);
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let certificate = rcgen::CertificateParams::new(names)
+        .unwrap()
+        .signed_by(&key, &issuer)
+        .unwrap();
+    let (ca, cert, key) = (
+        file("ca.pem", &authority.pem()),
+        file("cert.pem", &certificate.pem()),
+        file("key.pem", &key.serialize_pem()),
+    );
+    let daemon = Daemon::start_with(&[
+        ("SANDBOX_PROVIDER", "wasm"),
+        ("PLIMSOLL_TLS_CERT", &cert),
+        ("PLIMSOLL_TLS_KEY", &key),
+    ]);
+    assert!(daemon.url.starts_with("https://"), "{}", daemon.url);
+    let token = [("PLIMSOLL_TOKEN", TOKEN)];
+    let ran = run_with("console.log(6 * 7)", &["--daemon", &daemon.url, "--ca", &ca], &token);
+    assert_eq!((ran.code, ran.stdout_text()), (0, "42\n"), "{}", ran.stderr);
+    let described = plimsoll(&["describe", "--daemon", &daemon.url, "--ca", &ca]);
+    assert!(
+        described.stderr.contains("PLIMSOLL_TOKEN is not set"),
+        "{}",
+        described.stderr
+    );
+
+    // Without it, or with another one, nothing is sent.
+    let unknown = run_with("1", &["--daemon", &daemon.url], &token);
+    assert_eq!(unknown.code, 125, "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("name that with --ca"), "{}", unknown.stderr);
+    for (path, words) in [
+        (key.as_str(), "holds no certificate in PEM"),
+        ("/nonexistent", "cannot be read"),
+        (
+            &file(
+                "bad.pem",
+                "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n",
+            ),
+            "cannot be used",
+        ),
+    ] {
+        let refused = run_with("1", &["--daemon", &daemon.url, "--ca", path], &token);
+        assert_eq!(refused.code, 125, "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains(&format!("--ca {path}: ")) && refused.stderr.contains(words),
+            "{}",
+            refused.stderr
+        );
+    }
+    let clear = run_with("1", &["--daemon", "http://127.0.0.1:1", "--ca", &ca], &token);
+    assert_eq!(clear.code, 2, "{}", clear.stderr);
+    assert!(
+        clear
+            .stderr
+            .contains("--ca is about the certificate of an https:// daemon"),
+        "{}",
+        clear.stderr
+    );
+}

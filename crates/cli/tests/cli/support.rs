@@ -117,7 +117,8 @@ impl Daemon {
             );
             let record: serde_json::Value = serde_json::from_str(&line).unwrap();
             if record["msg"] == "listening" {
-                break format!("http://{}", record["addr"].as_str().unwrap());
+                let scheme = if record["tls"] == true { "https" } else { "http" };
+                break format!("{scheme}://{}", record["addr"].as_str().unwrap());
             }
         };
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
