@@ -19,6 +19,7 @@ need_cargo_clippy() { need_rust clippy; }
 need_python_packages() { need_python "$interop/python/requirements.txt"; }
 need_npm_packages() { need_node && need_node_modules "$interop/node"; }
 need_curl() { need_debian curl; }
+need_openssl() { need_debian openssl; }
 need_cpp() { need_debian g++; }
 need_shellcheck() { need_debian shellcheck; }
 need_chromium() { need_debian chromium fonts-liberation; }
@@ -26,7 +27,7 @@ need_runsc() { run_logged "$cache/log/runsc" register_runsc; }
 need_images() { need_node && need_pip && run_logged "$cache/log/images" build_images; }
 need_pip() { python3 -m pip --version >/dev/null 2>&1 || need_debian python3 python3-pip; }
 ALL_TOOLS=(need_engine_toolchain need_cargo need_cargo_fmt need_cargo_clippy need_node need_npm_packages
-  need_python_packages need_curl need_cpp need_shellcheck need_chromium need_cargo_deny need_openapi_documents need_go
+  need_python_packages need_curl need_openssl need_cpp need_shellcheck need_chromium need_cargo_deny need_openapi_documents need_go
   need_container_engine)
 
 about_tools() { say "every tool the other suites need is here, or is installed now"; }
@@ -87,7 +88,7 @@ suite_scripts() {
 
 about_rust() { say "the tests of every crate"; }
 suite_rust() {
-  with_tools rust need_engine_toolchain need_cargo need_node need_openapi_documents || return 0
+  with_tools rust need_engine_toolchain need_cargo need_node need_curl need_openapi_documents || return 0
   # Suites that compare with node find it in NODE; PATH stays as it is, because the engine's build depends on it.
   run_cargo_test cargo-test env NODE="$node" PLIMSOLL_OPENAPI_DOCUMENTS="$openapi_documents" \
     cargo test "${everything[@]}" --no-fail-fast
@@ -137,7 +138,7 @@ suite_containers() {
 
 about_python() { say "plimsoll-client 0.23.0, grpcio and curl, unmodified, against a running daemon; the kernels of cells"; }
 suite_python() {
-  with_tools python need_python_packages need_curl need_node build_daemon need_container_engine need_go need_runsc need_images || return 0
+  with_tools python need_python_packages need_curl need_openssl need_node build_daemon need_container_engine need_go need_runsc need_images || return 0
   run_pytest interop-python env PLIMSOLLD="$daemon" PYTHONPATH="$(python_stubs)" PYTHONDONTWRITEBYTECODE=1 \
     "$python" -m pytest -q -p no:cacheprovider -c "$interop/python/pyproject.toml" "$interop/python"
   run_pytest cells env NODE="$node" PYTHONDONTWRITEBYTECODE=1 \

@@ -52,7 +52,8 @@ class Daemon:
             raise AssertionError(f"plimsolld wrote no listening line in {START_SECONDS} s; its log: {self.lines}")
         line = self.log_line("listening")
         self.address: str = line["addr"]
-        self.base_url = f"http://{self.address}"
+        scheme = "https" if line["tls"] else "http"
+        self.base_url = f"{scheme}://{self.address}"
         self.metrics_url = f"http://{line['metrics_addr']}/metrics"
 
     def _read_log(self) -> None:
