@@ -100,6 +100,10 @@ class Daemon:
         assert len(found) == 1, f"more than one log line has {member} = {content!r}: {found}"
         return found[0]
 
+    def hang_up(self) -> None:
+        """Sends SIGHUP."""
+        self._process.send_signal(signal.SIGHUP)
+
     def stop(self) -> None:
         """Asks the daemon to drain and requires a clean end."""
         if self._process.poll() is None:

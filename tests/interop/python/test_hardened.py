@@ -42,11 +42,21 @@ def hardened(tmp_path: Path, certificates: Path) -> dict[str, str]:
 
 def test_behind_gvisor_every_rule_holds(hardened: dict[str, str], certificates: Path) -> None:
     context = ssl.create_default_context(cafile=str(certificates / "ca.pem"))
-    with running({**hardened, "SANDBOX_DOCKER_RUNTIME": "runsc"}) as daemon:
+    variables = {**hardened, "SANDBOX_DOCKER_RUNTIME": "runsc", "PLIMSOLL_CLIENTS_RELOAD": "true"}
+    with running(variables) as daemon:
         assert daemon.log_line("hardened mode: every rule holds")["level"] == "INFO"
         client = Client(daemon.base_url, TOKEN, ssl_context=context)
         result = client.run_javascript("console.log(6*7)", minimum_isolation="kernel")
         assert (result.stdout, result.isolation) == (b"42\n", "kernel")
+        # A registry that others can write is not taken when it is read again: nobody is revoked by it.
+        clients = Path(hardened["PLIMSOLL_CLIENTS_FILE"])
+        clients.write_text(json.dumps({"clients": [{"id": "other", "token_sha256": "0" * 64}]}))
+        clients.chmod(0o620)
+        daemon.hang_up()
+        refused = daemon.wait_for_line("msg", "callers not reloaded; those of before stay")
+        assert refused["level"] == "ERROR"
+        assert "rule 20" in refused["error"]
+        assert client.run_javascript("1").exit_code == 0
 
 
 def test_behind_the_hosts_kernel_the_tier_is_refused(hardened: dict[str, str]) -> None:
