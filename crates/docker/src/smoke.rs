@@ -402,13 +402,17 @@ fn host_socket(facts: &ProbeFacts, gvisor: bool) -> Result<(), SmokeError> {
                 None => "it says nothing of it".to_owned(),
             };
             let fix = if gvisor {
-                "; register runsc with --host-uds=open (plimsoll gvisor install does)"
+                "register runsc with --host-uds=open (plimsoll gvisor install does), and "
             } else {
                 ""
             };
             Err(failed(
                 "host socket",
-                format!("a guest cannot reach the mounted socket ({found}), so no grant could be used{fix}"),
+                format!(
+                    "a guest cannot reach the mounted socket ({found}), so no grant could be used; {fix}where the daemon \
+                     has a file system of its own, as in a container, set TMPDIR to a folder that has the same path on the \
+                     engine's host"
+                ),
             ))
         }
     }
