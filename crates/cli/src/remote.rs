@@ -221,6 +221,12 @@ pub(crate) fn failure(error: &Error, url: &str, lookup: &dyn Lookup) -> Failure 
         ErrorKind::Transport if error.message().contains("UnknownIssuer") => {
             failure.with_advice("if its certificate is of an authority of your own, name that with --ca")
         }
+        ErrorKind::Transport if error.message().contains("CaUsedAsEndEntity") => failure.with_advice(
+            "its certificate is that of an authority; the daemon needs one that is not (basicConstraints CA:FALSE)",
+        ),
+        ErrorKind::Transport if error.message().contains("invalid HTTP version") => {
+            failure.with_advice("what answers speaks no HTTP; is it meant to be reached with https?")
+        }
         ErrorKind::AnswerNotBound | ErrorKind::MalformedResponse => {
             failure.with_advice("check that --daemon is the address of a plimsoll daemon")
         }

@@ -221,6 +221,12 @@ fn a_daemon_under_tls_is_believed_by_the_authority_that_is_named() {
             refused.stderr
         );
     }
+    let in_clear = run_with("1", &["--daemon", &daemon.url.replace("https:", "http:")], &token);
+    assert!(
+        in_clear.stderr.contains("is it meant to be reached with https?"),
+        "{}",
+        in_clear.stderr
+    );
     let clear = run_with("1", &["--daemon", "http://127.0.0.1:1", "--ca", &ca], &token);
     assert_eq!(clear.code, 2, "{}", clear.stderr);
     assert!(
