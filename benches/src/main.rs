@@ -19,6 +19,7 @@ session-open session-idle session-calls load; without any, all of these.
 Rows that need a container engine with gVisor and the images: pool-runc cold-runc pool-runsc project-runc burst quick
 leftovers session-open-runc session-open-runsc session-cell-runc session-cell-runsc session-cells-runc
 session-cells-runsc; `containers` means all of these.
+`benches/run placement` is a program of its own: 1,000 daemons in a simulated network.
 
 Options:
   --runs N         runs of the memory row (default 1000000)
