@@ -80,7 +80,7 @@ impl Parts {
 }
 
 /// What the host sees of a container that was started.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// Its process, once the engine has told of it and it could be taken hold of.
     process: Later<Arc<SandboxProcess>>,
@@ -199,6 +199,20 @@ impl Container {
         )]
         let parts = self.parts.take().expect("a container in use has its parts");
         teardown.begin(parts)
+    }
+
+    /// Ready once it has ended; never where nobody can tell.
+    pub(crate) fn gone(&self) -> impl Future<Output = ()> + use<> {
+        let seen = self.parts().seen.clone();
+        async move {
+            let ended = match seen {
+                Some(mut seen) => seen.ended().await,
+                None => false,
+            };
+            if !ended {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// What tells of its exit.

@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
         if let Some(broker) = &self.context.broker {
             member.container.lend(Arc::clone(broker));
         }
-        let mut talked = talk(&mut member.channel, &self.plan, self.limit, &self.context.cancelled).await;
+        let mut talked = talk(&mut member, &self.plan, self.limit, &self.context.cancelled).await;
         // The end was told; what is left of the container is nobody's business but the teardown's.
         member.container.take_back();
         let exit = self.exit(&mut member, &talked).await;

@@ -338,7 +338,7 @@ impl Proof<'_> {
         plan: &Plan,
     ) -> Result<crate::talk::Talked, SmokeError> {
         let nobody = CancellationToken::new();
-        timeout(PER_CONTAINER, talk(&mut member.channel, plan, CODE, &nobody))
+        timeout(PER_CONTAINER, talk(member, plan, CODE, &nobody))
             .await
             .map_err(|_| SmokeError::TooSlow { what })
     }

@@ -1,5 +1,6 @@
 //! One call's talk with PID 1: the plan goes in, one end comes out, and nothing is believed that is not authenticated.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use plimsoll_guest_link::Verdict;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::channel::{Channel, Event};
+use crate::launch::Member;
 
 /// How long past a run's own time limit its sandbox may take to tell the end. PID 1 ends the guest's code itself, so this
 /// passes only where PID 1 was stopped, starved or lost.
@@ -45,7 +47,7 @@ pub(crate) enum Ending {
     Swept(Box<SweepEnd>),
     /// PID 1 gave up, in its words.
     Fault(String),
-    /// The output ended without an end of the call.
+    /// The output ended, or went on after its sandbox was gone, without an end of the call.
     Closed(Verdict),
     /// The stream broke, in words for the log.
     Lost(String),
@@ -55,8 +57,11 @@ pub(crate) enum Ending {
     Cancelled,
 }
 
-/// Dispatches the plan and waits for its end.
-pub(crate) async fn talk(channel: &mut Channel, plan: &Plan, limit: Duration, cancelled: &CancellationToken) -> Talked {
+/// Dispatches the plan and waits for its end. The stream of a sandbox that is gone is waited for no longer than [`GRACE`]: it
+/// may never end (gVisor), and what it does not tell by then is no end of the guest's code.
+pub(crate) async fn talk(member: &mut Member, plan: &Plan, limit: Duration, cancelled: &CancellationToken) -> Talked {
+    let mut gone = std::pin::pin!(member.container.gone());
+    let channel = &mut member.channel;
     let deadline = Instant::now() + limit + GRACE;
     let mut talked = Talked {
         dispatched: false,
@@ -71,6 +76,10 @@ pub(crate) async fn talk(channel: &mut Channel, plan: &Plan, limit: Duration, ca
         biased;
         sent = channel.dispatch(plan) => Some(sent),
         () = cancelled.cancelled() => None,
+        () = &mut gone => {
+            talked.ending = Ending::Lost("it ended while the plan was written".to_owned());
+            None
+        }
         () = tokio::time::sleep_until(deadline) => {
             talked.ending = Ending::Expired;
             None
@@ -86,18 +95,30 @@ pub(crate) async fn talk(channel: &mut Channel, plan: &Plan, limit: Duration, ca
             ending: Ending::Lost(error.to_string()),
             ..talked
         },
-        Some(Ok(())) => listen(channel, talked, deadline, cancelled).await,
+        Some(Ok(())) => listen(channel, talked, deadline, cancelled, gone).await,
     }
 }
 
-async fn listen(channel: &mut Channel, mut talked: Talked, deadline: Instant, cancelled: &CancellationToken) -> Talked {
+async fn listen(
+    channel: &mut Channel,
+    mut talked: Talked,
+    mut deadline: Instant,
+    cancelled: &CancellationToken,
+    mut gone: Pin<&mut impl Future<Output = ()>>,
+) -> Talked {
+    let mut is_gone = false;
     loop {
         let event = tokio::select! {
             biased;
             event = channel.next() => event,
             () = cancelled.cancelled() => return talked,
+            () = &mut gone, if !is_gone => {
+                is_gone = true;
+                deadline = deadline.min(Instant::now() + GRACE);
+                continue;
+            }
             () = tokio::time::sleep_until(deadline) => {
-                talked.ending = Ending::Expired;
+                talked.ending = if is_gone { Ending::Closed(channel.verdict()) } else { Ending::Expired };
                 return talked;
             }
         };
@@ -135,31 +156,39 @@ impl Talked {
 /// the end still waited for, so that the next plan finds PID 1 idle. The plan is written whole or the stream is given up:
 /// half a frame would be the end of the sandbox.
 pub(crate) async fn talk_in_session(
-    channel: &mut Channel,
+    member: &mut Member,
     plan: &Plan,
     limit: Duration,
     over: impl Future<Output = ()>,
 ) -> Talked {
+    let mut gone = std::pin::pin!(member.container.gone());
+    let channel = &mut member.channel;
     let mut deadline = Instant::now() + limit + GRACE;
     let mut talked = Talked {
         dispatched: false,
         started: false,
         ending: Ending::Expired,
     };
-    match tokio::time::timeout_at(deadline, channel.dispatch(plan)).await {
-        Ok(Ok(())) => talked.dispatched = true,
-        Ok(Err(error)) => {
+    let sent = tokio::select! {
+        biased;
+        sent = channel.dispatch(plan) => Some(sent),
+        () = &mut gone => None,
+        () = tokio::time::sleep_until(deadline) => None,
+    };
+    match sent {
+        Some(Ok(())) => talked.dispatched = true,
+        Some(Err(error)) => {
             talked.dispatched = error.dispatched;
             talked.ending = Ending::Lost(error.to_string());
             return talked;
         }
-        Err(_) => {
+        None => {
             talked.dispatched = true;
             return talked;
         }
     }
     let mut over = std::pin::pin!(over);
-    let mut stopped = false;
+    let (mut stopped, mut is_gone) = (false, false);
     loop {
         let event = tokio::select! {
             biased;
@@ -171,6 +200,11 @@ pub(crate) async fn talk_in_session(
                     Ok(()) => continue,
                     Err(error) => Event::Lost(error.to_string()),
                 }
+            }
+            () = &mut gone, if !is_gone => {
+                is_gone = true;
+                deadline = deadline.min(Instant::now() + GRACE);
+                continue;
             }
             () = tokio::time::sleep_until(deadline) => return talked,
         };

@@ -25,6 +25,8 @@ pub(crate) enum Act {
     Pinged,
     /// Stays, without a word.
     Stay,
+    /// Ends, and its stream does not.
+    Vanish,
 }
 
 struct Pid1 {
@@ -65,7 +67,7 @@ impl Pid1 {
             Act::Stopped => assert!(matches!(self.heard().await?, HostMessage::Stop)),
             Act::Noise(bytes) => self.stdio.write_all(&piece(1, &bytes)).await.ok()?,
             Act::Beside(text) => self.stdio.write_all(&piece(2, text.as_bytes())).await.ok()?,
-            Act::Stay => std::future::pending().await,
+            Act::Stay | Act::Vanish => std::future::pending().await,
         }
         Some(())
     }
@@ -96,12 +98,21 @@ pub(crate) fn ready() -> [Act; 2] {
 }
 
 impl FakeEngine {
-    /// Attach and wait answer as a container would; everything else of a container succeeds.
+    /// Attach and wait answer as a container would; everything else of a container succeeds. One that stays has no exit.
     pub(crate) fn with_containers(&self, guest: Vec<Act>, exit: i64) {
+        let stays = matches!(guest.last(), Some(Act::Stay));
         self.on_call("attach", move || {
             let guest = guest.clone();
             Reply::attach(move |stdio| Pid1::play(stdio, guest.clone()))
         });
-        self.on_call("wait", move || Reply::Json(200, json!({ "StatusCode": exit })));
+        let waiting = parking_lot::Mutex::new(Vec::new());
+        self.on_call("wait", move || {
+            if !stays {
+                return Reply::Json(200, json!({ "StatusCode": exit }));
+            }
+            let (unsent, reply) = Reply::later();
+            waiting.lock().push(unsent);
+            reply
+        });
     }
 }

@@ -227,6 +227,28 @@ async fn a_run_that_never_ends_is_a_timeout_only_if_it_was_started() {
 }
 
 #[tokio::test]
+async fn the_stream_of_a_sandbox_that_is_gone_is_not_waited_for() {
+    let vanish = |started: bool| {
+        let said = started.then_some(Act::Say(GuestMessage::Started));
+        acts([Act::Planned].into_iter().chain(said).chain([Act::Vanish]))
+    };
+    let request = |mut request: RunRequest| {
+        request.timeout_ms = 60_000;
+        request
+    };
+    let began = std::time::Instant::now();
+    let (snippet, never, project) = tokio::join!(
+        outcome(vanish(true), 137, request(snippet())),
+        outcome(vanish(false), 137, request(snippet())),
+        outcome(vanish(true), 137, request(project())),
+    );
+    unmarked(snippet);
+    unmarked(never);
+    assert_eq!(of_project(project).0, ProjectOutcome::PROTOCOL_ERROR);
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn a_caller_who_leaves_is_refused_before_the_program_is_sent_and_unmarked_after() {
     let leaving = |guest: Vec<Act>| async {
         let engine = engine(guest, 137);

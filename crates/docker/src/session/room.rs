@@ -369,7 +369,7 @@ impl Entered<'_> {
         if matches!(plan, Plan::Cell(_) | Plan::Warm(_)) {
             self.inside.interpreters = true;
         }
-        talk_in_session(&mut self.inside.member.channel, plan, limit, over).await
+        talk_in_session(&mut self.inside.member, plan, limit, over).await
     }
 
     /// Ends the interpreters too, where any may live: a project begins in a sandbox with nothing but PID 1.
@@ -444,7 +444,7 @@ async fn swept(member: &mut Member, after: After) -> Result<SweepEnd, String> {
         },
         rest: matches!(after, After::Rest),
     });
-    let talked = talk_in_session(&mut member.channel, &plan, SWEEP, std::future::pending()).await;
+    let talked = talk_in_session(member, &plan, SWEEP, std::future::pending()).await;
     match talked.ending {
         Ending::Swept(end) if end.clean => Ok(*end),
         Ending::Swept(end) => Err(end.detail),
