@@ -188,3 +188,46 @@ fn the_last_caller_can_be_revoked_and_the_registry_goes_on() {
         format!("{}: 1 caller\n", house.path().display())
     );
 }
+
+#[test]
+fn owner_and_group_stay_where_they_can_be_given_and_a_warning_says_where_not() {
+    let house = House::new();
+    house.import("a", TOKEN);
+    let owner = || {
+        fs_err::metadata(house.path())
+            .map(|file| (file.uid(), file.gid()))
+            .unwrap()
+    };
+    let own = owner();
+    // Who is root may give a file to anybody; who is not finds the file their own and edits it as such.
+    if own.0 != 0 {
+        let limited = house.done("limit -id a -paid-seconds-per-day 60");
+        assert!(!limited.stderr.contains("warning"), "{}", limited.stderr);
+        return assert_eq!(owner(), own);
+    }
+    fs_err::set_permissions(house.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    std::os::unix::fs::chown(house.path(), Some(4242), Some(4343)).unwrap();
+    let limited = house.done("limit -id a -paid-seconds-per-day 60");
+    assert!(!limited.stderr.contains("warning"), "{}", limited.stderr);
+    assert_eq!((owner(), mode(&house.path())), ((4242, 4343), 0o644));
+    // Somebody else who may write the folder: the new file is theirs, and they are told.
+    let copy = house.at("plimsoll");
+    // By a process of its own: a file that this one had written could be held open by what another test starts meanwhile.
+    let mut cp = program(
+        Path::new("/bin/cp"),
+        &[env!("CARGO_BIN_EXE_plimsoll"), copy.to_str().unwrap()],
+    );
+    assert_eq!(finish(cp.spawn().unwrap()).code, 0);
+    fs_err::set_permissions(house.0.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let path = house.path();
+    let args = ["clients", "revoke", "-file", path.to_str().unwrap(), "-id", "a"];
+    let ran = finish(program(&copy, &args).uid(4444).gid(4444).spawn().unwrap());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(
+        ran.stderr
+            .contains("warning: the file's owner or group could not be kept"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!((owner(), mode(&house.path())), ((4444, 4444), 0o644));
+}

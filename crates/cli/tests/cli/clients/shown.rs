@@ -1,7 +1,5 @@
 //! What is shown: lists, reports and help.
 
-use serde_json::json;
-
 use super::*;
 
 #[test]
