@@ -98,13 +98,21 @@ stop_container_engine() {
   say "the engine has ended"
 }
 
-# need_go: a Go that can build gVisor's module, or fetch the one that can.
-need_go() {
+# go_program: the first Go there is.
+go_program() {
   local go
   for go in "$(command -v go)" /usr/local/go/bin/go /usr/lib/go/bin/go /usr/lib/go-1.19/bin/go; do
-    if [ -x "$go" ]; then return 0; fi
+    if [ -x "$go" ]; then
+      printf '%s' "$go"
+      return 0
+    fi
   done
-  need_debian ca-certificates golang-1.19-go
+  return 1
+}
+
+# need_go: a Go that can build gVisor's module, or fetch the one that can.
+need_go() {
+  go_program >/dev/null || need_debian ca-certificates golang-1.19-go
 }
 
 # register_runsc: gVisor's runsc of the pinned version, in the cache and in the running engine's configuration. The command

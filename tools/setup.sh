@@ -194,3 +194,23 @@ need_cargo_deny() {
   }
   rm -rf "$cache/cargo-deny-build"
 }
+
+# need_promtool: Prometheus's checker as `$promtool`, out of Debian's package, which would also start a server.
+need_promtool() {
+  local folder=$cache/promtool
+  promtool=$folder/usr/bin/promtool
+  [ -x "$promtool" ] && return 0
+  need_debian ca-certificates || return 1
+  say "  fetching Debian's promtool"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  run_logged "$cache/log/promtool" fetch_promtool "$folder" || {
+    complain "apt-get could not fetch the package prometheus (its words are above)"
+    return 1
+  }
+}
+
+fetch_promtool() {
+  cd "$1" && { [ -n "${apt_updated:-}" ] || apt-get update; } && apt-get download prometheus &&
+    dpkg-deb --fsys-tarfile prometheus_*.deb | tar --extract ./usr/bin/promtool && rm prometheus_*.deb
+}

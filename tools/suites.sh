@@ -2,7 +2,7 @@
 # one line what it proves, and `suite_NAME` runs it.
 # shellcheck shell=bash
 
-SUITES=(tools format lint scripts rust docs deny engine containers python node report fuzz)
+SUITES=(tools format lint scripts rust docs deny engine containers python node report deploy fuzz)
 
 interop=$root/tests/interop
 
@@ -11,6 +11,9 @@ interop=$root/tests/interop
 everything=(--release --locked --workspace --all-features)
 # Tests that need a container engine and a runtime by name, and therefore run when they are named.
 engine_tests=(--test containers --test hostile --test container_projects)
+
+# The crate that reads manifests, with a lock file of its own.
+deploy_crate=(--locked --manifest-path tests/deploy/Cargo.toml)
 
 # Tools by one word each, so that a suite can list what it needs.
 need_cargo() { need_rust build; }
@@ -25,10 +28,12 @@ need_shellcheck() { need_debian shellcheck; }
 need_chromium() { need_debian chromium fonts-liberation; }
 need_runsc() { run_logged "$cache/log/runsc" register_runsc; }
 need_images() { need_node && need_pip && run_logged "$cache/log/images" build_images; }
+need_package_tools() { need_debian binutils dpkg-dev lintian man-db mmdebstrap systemd docker-compose; }
+need_docker_command() { command -v docker >/dev/null || need_debian docker.io; }
 need_pip() { python3 -m pip --version >/dev/null 2>&1 || need_debian python3 python3-pip; }
 ALL_TOOLS=(need_engine_toolchain need_cargo need_cargo_fmt need_cargo_clippy need_node need_npm_packages
   need_python_packages need_curl need_openssl need_cpp need_shellcheck need_chromium need_cargo_deny need_openapi_documents need_go
-  need_container_engine)
+  need_container_engine need_package_tools need_promtool)
 
 about_tools() { say "every tool the other suites need is here, or is installed now"; }
 suite_tools() {
@@ -55,8 +60,9 @@ suite_format() {
   with_tools format need_cargo_fmt need_npm_packages need_python_packages || return 0
   check "cargo fmt" cargo fmt --all --check -- --color never
   check "cargo fmt, fuzz" cargo fmt --manifest-path fuzz/Cargo.toml --check -- --color never
+  check "cargo fmt, deploy" cargo fmt --manifest-path tests/deploy/Cargo.toml --check -- --color never
   check "ruff format" "$python" -m ruff format --no-cache --config "$interop/python/pyproject.toml" --check \
-    "$interop/python" tests/documents tests/cells crates/guest/py
+    "$interop/python" tests/documents tests/cells tests/deploy crates/guest/py deploy/image/build
   check "prettier" "$node" "$interop/node/node_modules/prettier/bin/prettier.cjs" --check "$interop/node"
   check "prettier, report" "$node" "$interop/node/node_modules/prettier/bin/prettier.cjs" \
     --config "$interop/node/.prettierrc.json" --check tests/report
@@ -67,6 +73,7 @@ suite_lint() {
   with_tools lint need_engine_toolchain need_cargo_clippy || return 0
   check "cargo clippy" cargo clippy "${everything[@]}" --all-targets -- -D warnings
   check "cargo clippy, tests with an engine" cargo clippy "${everything[@]}" "${engine_tests[@]}" -- -D warnings
+  check "cargo clippy, deploy" cargo clippy "${deploy_crate[@]}" --all-targets -- -D warnings
   check "cargo doc" env RUSTDOCFLAGS=-Dwarnings cargo doc "${everything[@]}" --no-deps
 }
 
@@ -75,12 +82,15 @@ suite_scripts() {
   with_tools scripts need_npm_packages need_python_packages need_shellcheck || return 0
   local bin=$interop/node/node_modules
   check "shellcheck" shellcheck --external-sources --check-sourced --source-path="$root" \
-    try test .ci/run fuzz/run benches/run tools/openapi-documents.sh tools/engine.sh tools/guest-binary.sh
+    try test .ci/run fuzz/run benches/run tools/openapi-documents.sh tools/engine.sh tools/guest-binary.sh \
+    deploy/debian/build deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm
   check "ruff" "$python" -m ruff check --no-cache --config "$interop/python/pyproject.toml" \
-    "$interop/python" tests/documents tests/cells crates/guest/py
+    "$interop/python" tests/documents tests/cells tests/deploy crates/guest/py deploy/image/build
   check "mypy --strict" env MYPYPATH="$(python_stubs):tests/cells" "$python" -m mypy --cache-dir "$cache/mypy" \
     --config-file "$interop/python/pyproject.toml" "$interop/python" tests/documents \
-    tests/cells crates/guest/py
+    tests/cells tests/deploy crates/guest/py
+  check "mypy --strict, deploy" "$python" -m mypy --cache-dir "$cache/mypy" --scripts-are-modules \
+    --config-file "$interop/python/pyproject.toml" deploy/image/build
   check "buf lint" "$bin/@bufbuild/buf-linux-x64/bin/buf" lint proto
   check "generate TypeScript messages" node_stubs
   check "tsc" "$node" "$bin/typescript/bin/tsc" --project "$interop/node"
@@ -106,6 +116,8 @@ suite_deny() {
   check "cargo deny" "$cargo_deny" --locked check licenses bans sources
   check "cargo deny, engine sources" "$cargo_deny" --locked --config deny.toml \
     --manifest-path guest/quickjs/sources/Cargo.toml check -A license-not-encountered licenses sources
+  check "cargo deny, deploy" "$cargo_deny" --locked --config deny.toml --manifest-path tests/deploy/Cargo.toml \
+    check -A license-not-encountered licenses bans sources
   check "cargo deny, fuzz" "$cargo_deny" --locked --config deny.toml --manifest-path fuzz/Cargo.toml check sources
   # The advisory database is a repository of its own; where it cannot be fetched there is nothing to compare with.
   if run_quietly "$cache/log/advisory-database" timeout 60 "$cargo_deny" --locked fetch db; then
@@ -165,6 +177,27 @@ suite_report() {
     "$node" --test --test-reporter=tap tests/report/page.test.mjs
 }
 
+about_deploy() { say "the unit, the package, the image, the manifests, the chart, the rules: each by the tool that uses it"; }
+suite_deploy() {
+  with_tools deploy need_python_packages need_package_tools need_promtool need_go need_container_engine need_docker_command \
+    need_openssl need_node need_pip build_daemon need_runsc need_images || return 0
+  local out=$cache/deploy renderer=$cache/deploy/render image=plimsoll-deploy-test/debian:12
+  rm -rf "$out"
+  mkdir -p "$out/binaries"
+  # Copies: what is compared is made of one build, also where somebody builds meanwhile.
+  cp "$daemon" "$plimsoll" "$out/binaries/"
+  check "deploy: the chart's renderer builds" build_renderer "$renderer"
+  check "deploy: the package builds" deploy/debian/build "$out/binaries" "$out"
+  check "deploy: the image builds" build_daemon_image "$out"
+  check "deploy: a clean Debian" clean_debian "$image"
+  run_cargo_test deploy-manifests env PLIMSOLLD="$daemon" PLIMSOLL_CHART_RENDERER="$renderer" \
+    cargo test "${deploy_crate[@]}" --no-fail-fast
+  run_pytest deploy env PLIMSOLLD="$daemon" PROMTOOL="$promtool" PLIMSOLL_BINARIES="$out/binaries" \
+    PLIMSOLL_PACKAGE="$(echo "$out"/plimsoll_*.deb)" PLIMSOLL_DAEMON_IMAGE="$out" PLIMSOLL_DEBIAN_IMAGE="$image" \
+    PYTHONPATH="$interop/python" PYTHONDONTWRITEBYTECODE=1 \
+    "$python" -m pytest -q -p no:cacheprovider -c "$interop/python/pyproject.toml" tests/deploy
+}
+
 about_fuzz() { say "the parsers survive hostile bytes"; }
 suite_fuzz() {
   with_tools fuzz need_engine_toolchain need_cargo need_cpp || return 0
@@ -187,6 +220,23 @@ build_daemon() {
   plimsoll=$CARGO_TARGET_DIR/release/plimsoll
   run_logged "$cache/log/build-daemon" cargo build --release --locked -p plimsolld -p plimsoll-cli -p plimsoll-benches \
     -p example-providers -p example-sessions
+}
+
+# build_renderer FILE: the program that renders the chart; Go's own library is all it needs.
+build_renderer() { (cd tests/deploy/render && GOFLAGS=-mod=mod GOPROXY=off GOCACHE="$cache/go-build" "$(go_program)" build -o "$1" .); }
+
+# build_daemon_image OUT: the daemon's container image of the package that lies there.
+build_daemon_image() {
+  cargo metadata --locked --format-version 1 >"$1/metadata.json" &&
+    deploy/image/build "$1"/plimsoll_*.deb "$1" --cargo-metadata "$1/metadata.json"
+}
+
+# clean_debian IMAGE: a minimal Debian 12 with systemd, made with this host's mirror, as an image of the engine.
+clean_debian() {
+  local sources=/etc/apt/sources.list.d/debian.sources
+  [ -e "$sources" ] || sources=/etc/apt/sources.list
+  mmdebstrap --quiet --variant=minbase --include=ca-certificates,systemd,systemd-sysv \
+    bookworm - "$sources" | docker import - "$1"
 }
 
 # build_images: the images that the docker provider runs code in, built here and loaded into the engine.

@@ -26,6 +26,8 @@ TOKEN = "deploy-token-0123456789abcdef0123456789abcdef"
 CLIENTS = json.dumps(
     {"clients": [{"id": "ci", "token_sha256": hashlib.sha256(TOKEN.encode()).hexdigest(), "scopes": ["code:run"]}]}
 )
+CALLERS = "/etc/plimsoll/clients.json"
+DROP_INS = "/etc/systemd/system/plimsolld.service.d"
 UNITS = ROOT / "deploy/systemd"
 SANDBOX = os.environ.get("PLIMSOLL_SANDBOX_IMAGE", "plimsoll/sandbox:latest")
 
@@ -68,6 +70,7 @@ class Debian:
 
     def __init__(self, *options: str) -> None:
         """Boots it."""
+        self.token = ""
         self.group = f"plimsoll-deploy-test-{uuid.uuid4()}"
         start = [
             "docker",
@@ -177,16 +180,20 @@ def test_the_package_holds_what_it_should_and_nothing_that_runs_as_more_than_its
     for path in (
         "/usr/bin/plimsoll",
         "/usr/bin/plimsolld",
+        "/usr/bin/plimsoll-clients",
         "/usr/bin/plimsoll-specgen",
         "/usr/bin/prospector-report",
         "/lib/systemd/system/plimsolld.service",
         "/usr/share/man/man1/plimsoll.1.gz",
         "/usr/share/man/man1/plimsoll-run.1.gz",
+        "/usr/share/man/man1/plimsoll-clients.1.gz",
         "/usr/share/man/man8/plimsolld.8.gz",
         "/usr/share/bash-completion/completions/plimsoll",
         "/usr/share/zsh/vendor-completions/_plimsoll",
         "/usr/share/fish/vendor_completions.d/plimsoll.fish",
         "/usr/share/doc/plimsoll/examples/docker.conf",
+        "/usr/share/doc/plimsoll/examples/grants.conf",
+        "/usr/share/doc/plimsoll/examples/tls.conf",
         "/usr/share/doc/plimsoll/notices.gz",
     ):
         assert path in modes, path
@@ -267,14 +274,17 @@ def test_life_of_the_package(debian: Debian) -> None:
     # Without callers it does not start.
     assert debian.tried("systemctl", "start", "plimsolld")[0] != 0
     assert "asserts failed" in debian.journal()
-    debian.write("/etc/plimsoll/clients.json", CLIENTS, "0600")
+    token = debian.says("plimsoll-clients", "create", "-file", CALLERS, "-id", "ci", "-token-stdout")
+    debian.token = re.findall(r"^[0-9a-f]{64}$", token, re.MULTILINE)[0]
+    assert debian.says("stat", "--format=%a %U", CALLERS).strip() == "600 root"
     debian.says("sh", "-c", "echo SANDBOX_PROVIDER=wasm >>/etc/default/plimsolld")
     debian.says("systemctl", "enable", "--now", "plimsolld")
 
 
-def test_the_daemon_serves_inside_its_sandbox(debian: Debian) -> None:
+def test_the_daemon_serves_inside_its_sandbox(debian: Debian, tmp_path: Path) -> None:
     assert debian.says("systemctl", "is-active", "plimsolld").strip() == "active"
-    daemon = ("env", f"PLIMSOLL_TOKEN={TOKEN}", "plimsoll", "run", "--quiet", "--daemon", "http://127.0.0.1:8746")
+    run = ("env", f"PLIMSOLL_TOKEN={debian.token}", "plimsoll", "run", "--quiet", "--daemon")
+    daemon = (*run, "http://127.0.0.1:8746")
     assert debian.says(*daemon, "--floor", "process", "-", text="console.log(6 * 7)") == "42\n"
     project = debian.says("sh", "-c", "mkdir -p /tmp/p && echo 'console.log(1)' >/tmp/p/main.js && echo /tmp/p").strip()
     assert debian.says(*daemon, "--step", "node main.js", project) == "1\n"
@@ -295,7 +305,32 @@ def test_the_daemon_serves_inside_its_sandbox(debian: Debian) -> None:
     debian.says("systemctl", "stop", "plimsolld")
     assert '"msg":"stopped"' in debian.journal()
     assert debian.says("systemctl", "show", "plimsolld", "--property=Result").strip() == "Result=success"
-    debian.says("systemctl", "start", "plimsolld")
+
+    # The same with TLS and grants, whose files are root's alone.
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    made += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    said(
+        *made, "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", f"{tmp_path}/key", "-out", f"{tmp_path}/crt"
+    )
+    profile = {
+        "base_url": "https://port.example.com",
+        "allow": ["GET /berths"],
+        "allowed_callers": ["ci"],
+        "token": {"env": "PORT_TOKEN"},
+    }
+    debian.write("/etc/plimsoll/tls.crt", (tmp_path / "crt").read_text(), "0600")
+    debian.write("/etc/plimsoll/tls.key", (tmp_path / "key").read_text(), "0600")
+    debian.write("/etc/plimsoll/grants.json", json.dumps({"profiles": {"port": profile}}), "0600")
+    debian.says("sh", "-c", "echo PORT_TOKEN=a-token-for-the-api >>/etc/default/plimsolld")
+    debian.says("mkdir", "-p", DROP_INS)
+    for name in ("tls.conf", "grants.conf"):
+        debian.says("cp", f"/usr/share/doc/plimsoll/examples/{name}", DROP_INS)
+    debian.says("systemctl", "daemon-reload")
+    code, output = debian.tried("systemctl", "start", "plimsolld")
+    assert code == 0, output + debian.journal()
+    daemon = (*run, "https://127.0.0.1:8746", "--ca", "/etc/plimsoll/tls.crt")
+    assert debian.says(*daemon, "-", text="console.log(6 * 7)") == "42\n"
+    assert "a-token-for-the-api" not in debian.journal()
 
 
 def test_removal_and_purge_leave_nothing(debian: Debian) -> None:
@@ -304,6 +339,8 @@ def test_removal_and_purge_leave_nothing(debian: Debian) -> None:
     # Settings outlive a removal.
     debian.says("test", "-f", "/etc/plimsoll/clients.json")
     debian.says("test", "-f", "/etc/default/plimsolld")
+    # What the operator put beside the package's own files is the operator's.
+    debian.says("rm", "-r", DROP_INS, "/etc/plimsoll/tls.crt", "/etc/plimsoll/tls.key", "/etc/plimsoll/grants.json")
     debian.says("dpkg", "--purge", "plimsoll")
     assert debian.tried("dpkg-query", "--status", "plimsoll")[0] == 1
     assert debian.files() - debian.before == set()
@@ -317,12 +354,11 @@ def test_the_docker_provider_works_inside_the_sandbox_with_its_drop_in() -> None
     try:
         debian.install()
         debian.says("groupadd", "--non-unique", f"--gid={socket.stat().st_gid}", "docker")
-        drop_ins = "/etc/systemd/system/plimsolld.service.d"
-        debian.says("mkdir", "-p", drop_ins)
-        debian.says("cp", "/usr/share/doc/plimsoll/examples/docker.conf", drop_ins)
+        debian.says("mkdir", "-p", DROP_INS)
+        debian.says("cp", "/usr/share/doc/plimsoll/examples/docker.conf", DROP_INS)
         place = f"[Service]\nRuntimeDirectory=\nRuntimeDirectory={folder.name}\nEnvironment=TMPDIR={folder}\n"
-        debian.write(f"{drop_ins}/folder.conf", place, "0644")
-        debian.write("/etc/plimsoll/clients.json", CLIENTS, "0600")
+        debian.write(f"{DROP_INS}/folder.conf", place, "0644")
+        debian.write(CALLERS, CLIENTS, "0600")
         settings = ["SANDBOX_PROVIDER=docker", "SANDBOX_MIN_ISOLATION=container", "SANDBOX_READY_POOL=1"]
         settings += [f"SANDBOX_DOCKER_IMAGE={SANDBOX}", f"SANDBOX_DOCKER_PROJECT_IMAGE={SANDBOX}"]
         debian.write("/etc/default/plimsolld", "".join(f"{line}\n" for line in settings), "0640")

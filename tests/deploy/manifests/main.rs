@@ -42,6 +42,7 @@ fn variants() -> Vec<(&'static str, Value)> {
             "full",
             json!({
                 "grantsSecret": "plimsolld-grants",
+                "tlsSecret": "plimsolld-tls",
                 "extraEnvFrom": [{"secretRef": {"name": "port-api"}}],
                 "serviceMonitor": {"enabled": true, "labels": {"release": "prometheus"}},
                 "networkPolicy": {"egress": private, "scrapers": []},
@@ -265,7 +266,11 @@ fn pods_are_what_a_restricted_namespace_admits() {
             ("readinessProbe", "/readyz"),
             ("livenessProbe", "/healthz"),
         ] {
-            assert_eq!(container[probe]["httpGet"], json!({"path": path, "port": "rpc"}));
+            let mut expected = json!({"path": path, "port": "rpc"});
+            if replaced["tlsSecret"].is_string() {
+                expected["scheme"] = json!("HTTPS");
+            }
+            assert_eq!(container[probe]["httpGet"], expected);
         }
     }
 }
@@ -284,12 +289,45 @@ fn the_daemon_takes_the_settings_it_is_given() {
         "token": {"env": "PORT_TOKEN"},
     });
     fs_err::write(&grants, json!({"profiles": {"port": profile}}).to_string()).unwrap();
+    let (certificate, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+    let made = program("/usr/bin/openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+        ])
+        .args([
+            "-subj",
+            "/CN=plimsolld",
+            "-addext",
+            "subjectAltName=DNS:plimsolld",
+            "-keyout",
+        ])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let mut given = BTreeSet::new();
     for (release, replaced) in variants() {
         let objects = objects(release, &replaced);
         let mut settings: Map<String, Value> = find(&objects, "ConfigMap")["data"].as_object().unwrap().clone();
-        for (variable, path) in [("PLIMSOLL_CLIENTS_FILE", &clients), ("PLIMSOLL_GRANTS_FILE", &grants)] {
+        for (variable, path) in [
+            ("PLIMSOLL_CLIENTS_FILE", &clients),
+            ("PLIMSOLL_GRANTS_FILE", &grants),
+            ("PLIMSOLL_TLS_CERT", &certificate),
+            ("PLIMSOLL_TLS_KEY", &key),
+        ] {
             if let Some(value) = settings.get_mut(variable) {
                 *value = json!(path);
+                given.insert(variable);
             }
         }
         let checked = program(&tool("PLIMSOLLD"))
@@ -302,6 +340,7 @@ fn the_daemon_takes_the_settings_it_is_given() {
         assert!(checked.status.success(), "{release}: {said}");
         assert!(!said.contains("nothing reads a variable"), "{release}: {said}");
     }
+    assert_eq!(given.len(), 4, "{given:?}");
 }
 
 /// Compares what the values have with what their schema has, down to where either is open.

@@ -1,7 +1,7 @@
 //! Objects of Kubernetes as its own types read them, with nothing left over.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, SecretKeySelector, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// What the Prometheus operator takes, as far as we use it: its types are no part of Kubernetes.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 struct ServiceMonitor {
     #[serde(rename = "apiVersion")]
     _api_version: String,
@@ -40,6 +40,26 @@ struct Endpoint {
     _port: String,
     #[serde(rename = "interval")]
     _interval: String,
+    #[serde(rename = "scheme")]
+    _scheme: Option<String>,
+    #[serde(rename = "tlsConfig")]
+    _tls_config: Option<TlsConfig>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TlsConfig {
+    #[serde(rename = "ca")]
+    _ca: Authority,
+    #[serde(rename = "serverName")]
+    _server_name: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Authority {
+    #[serde(rename = "secret")]
+    _secret: SecretKeySelector,
 }
 
 /// Reads an object as the type it says it is.
