@@ -328,8 +328,8 @@ def test_the_daemon_serves_inside_its_sandbox(debian: Debian, tmp_path: Path) ->
     debian.says("systemctl", "daemon-reload")
     code, output = debian.tried("systemctl", "start", "plimsolld")
     assert code == 0, output + debian.journal()
-    daemon = (*run, "https://127.0.0.1:8746", "--ca", "/etc/plimsoll/tls.crt")
-    assert debian.says(*daemon, "-", text="console.log(6 * 7)") == "42\n"
+    secure = (*run, "https://127.0.0.1:8746", "--ca", "/etc/plimsoll/tls.crt")
+    assert debian.says(*secure, "-", text="console.log(6 * 7)") == "42\n"
     assert "a-token-for-the-api" not in debian.journal()
 
 
