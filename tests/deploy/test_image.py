@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +297,24 @@ def test_a_daemon_serves_read_only_and_without_rights(start: Start, runtime: str
     assert daemon.log()[-1]["msg"] == "stopped"
 
 
+def test_a_second_signal_ends_the_first_process_of_a_container_at_once(start: Start) -> None:
+    """The kernel keeps default actions of signals from a first process, so this is nothing to take for granted."""
+    daemon = start(SANDBOX_PROVIDER="wasm")
+    address = daemon.serving()
+    with ThreadPoolExecutor() as elsewhere:
+        running = elsewhere.submit(call, address, "for (;;);")
+        time.sleep(1)
+        said("docker", "kill", "--signal=TERM", daemon.id)
+        time.sleep(1)
+        assert daemon.ended() is None, "it waits for the run"
+        said("docker", "kill", "--signal=TERM", daemon.id)
+        deadline = time.monotonic() + 5
+        while daemon.ended() is None:
+            assert time.monotonic() < deadline, "the second signal did nothing"
+            time.sleep(0.05)
+        assert isinstance(running.exception(30), OSError)
+
+
 def test_check_runs_in_the_image(image: str) -> None:
     good = ["docker", "run", "--rm", "--read-only", "--network=none", image, "check"]
     said(*good)
@@ -353,6 +372,18 @@ def test_two_daemons_on_one_engine_never_reap_each_others_containers(start: Star
         assert daemon.stop() == 0
     gone(first_folder)
     gone(second_folder)
+
+
+def test_a_daemon_in_a_container_proves_the_kernel_tier(start: Start, folder: Callable[[], Path]) -> None:
+    """As the service of the compose file does it: with the host's processes and control groups to look at."""
+    its = folder()
+    host = ["--pid=host", "--volume=/sys/fs/cgroup:/sys/fs/cgroup:ro"]
+    daemon = start(*on_docker(its), *host, SANDBOX_DOCKER_RUNTIME="runsc", SANDBOX_MIN_ISOLATION="kernel")
+    assert call(daemon.serving(), "console.log(6 * 7)") == b"42\n"
+    listening = next(record for record in daemon.log() if record["msg"] == "listening")
+    assert listening["isolation"] == "kernel"
+    assert daemon.stop() == 0
+    gone(its)
 
 
 def test_two_daemons_that_share_a_folder_leave_each_other_alone(start: Start, folder: Callable[[], Path]) -> None:
