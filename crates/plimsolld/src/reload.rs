@@ -88,3 +88,82 @@ impl Reloader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashSet};
+    use std::ffi::OsString;
+    use std::io::{self, Write};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use plimsoll_service::auth::Mode;
+    use plimsoll_service::log::Format;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// What is written to a log.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_a_rule_objects_to_is_not_served_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clients.json");
+        let write = |id: &str| {
+            let entry = json!({"id": id, "token_sha256": "ab".repeat(32)});
+            fs_err::write(&path, json!({"clients": [entry]}).to_string()).unwrap();
+        };
+        write("ci");
+        let lookup: BTreeMap<OsString, OsString> = BTreeMap::from([
+            ("PLIMSOLL_CLIENTS_FILE".into(), path.clone().into()),
+            ("PLIMSOLL_CLIENTS_RELOAD".into(), "1".into()),
+        ]);
+        let callers = Callers::new(Mode::read(&lookup, true).unwrap().into_auth());
+        let strict = Arc::new(AtomicBool::new(true));
+        let objections: Objections = Box::new({
+            let strict = Arc::clone(&strict);
+            move |registry| {
+                let named = registry.without_allowance.iter();
+                let named = named.filter(|_| strict.load(Ordering::SeqCst));
+                named
+                    .flat_map(|id| [format!("{id} has no allowance"), "and more".to_owned()])
+                    .collect()
+            }
+        });
+        let lines = Lines::default();
+        let log = Log::new(Format::Json, lines.clone()).unwrap();
+        let reload = Reload::read(&lookup).unwrap();
+        let reloader = Arc::new(Reloader::new(reload, callers.clone(), None, objections, log.clone()));
+        let told = || {
+            assert!(log.flush(Duration::from_secs(5)));
+            let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            serde_json::from_str::<Value>(text.lines().last().unwrap()).unwrap()
+        };
+
+        write("dev");
+        reloader.hung_up().await;
+        assert_eq!(callers.ids(), HashSet::from([Arc::from("ci")]));
+        assert_eq!(
+            (&told()["level"], &told()["error"]),
+            (&json!("ERROR"), &json!("dev has no allowance; and more"))
+        );
+        strict.store(false, Ordering::SeqCst);
+        reloader.hung_up().await;
+        assert_eq!(callers.ids(), HashSet::from([Arc::from("dev")]));
+        assert_eq!((&told()["level"], &told()["callers"]), (&json!("INFO"), &json!(1)));
+    }
+}
