@@ -1,7 +1,8 @@
-//! One program, several sandboxes: the same project on `wasm`, on containers with runc and on containers with gVisor.
+//! One program, several sandboxes: the same two projects on `wasm`, on containers with runc and on containers with gVisor.
 //!
 //! The calling code does not change; a provider is a choice of variables. What changes is the wall, and every answer states
-//! it. The steps are of the form `node FILE`, because `wasm` has no shell.
+//! it. The steps of the first project are of the form `node FILE`, which every sandbox runs. That of the second needs
+//! a shell, which `wasm` does not have: it refuses the project before anything of it runs, and says why.
 //!
 //! ```text
 //! cargo run --release -p example-providers
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use plimsoll::env::Environment;
-use plimsoll::{Project, ProjectRun, Sandbox, Tier};
+use plimsoll::{Project, ProjectRun, Reason, RunError, Sandbox, Tier};
 
 /// Names and values.
 type Variables = &'static [(&'static str, &'static str)];
@@ -49,39 +50,63 @@ async fn main() -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{:<18} {:<10} {:>8}  {:<64}  it came to",
-        "sandbox", "tier", "time", "record"
+        "{:<18} {:<9} {:<10} {:>8}  {:<64}  it came to",
+        "sandbox", "project", "tier", "time", "record"
     )?;
     for (name, variables, floor) in SANDBOXES {
         let sandbox = Sandbox::from_lookup(&environment(variables))
             .await
             .with_context(|| advice(floor))?;
-        let begun = Instant::now();
-        let ended = sandbox
-            .run_project(project())
-            .floor(floor)
-            .timeout(Duration::from_secs(20))
-            .send()
-            .await;
-        let time = format!("{} ms", begun.elapsed().as_millis());
+        let mut rows = Vec::new();
+        for (which, project, file) in [
+            ("node", project(), "total.txt"),
+            ("shell", project_with_shell(), "longest.txt"),
+        ] {
+            let begun = Instant::now();
+            let call = sandbox
+                .run_project(project)
+                .floor(floor)
+                .timeout(Duration::from_secs(20));
+            let ended = call.send().await;
+            rows.push((which, file, begun.elapsed(), ended));
+        }
         // Before anything else can end this program: a run is answered before its container has been cleared away.
         sandbox.drain().await?;
-        let run = ended.context(name)?;
-        writeln!(
-            out,
-            "{name:<18} {:<10} {time:>8}  {:<64}  {}",
-            run.tier.as_str(),
-            run.record.record_sha256,
-            total(&run)?
-        )?;
+        for (which, file, taken, ended) in rows {
+            let (tier, record, came_to) = match ended {
+                Ok(run) => (
+                    run.tier.as_str(),
+                    run.record.record_sha256.clone(),
+                    artifact(&run, file)?,
+                ),
+                // Nothing of the project ran. That is an answer too, and of the one sandbox and project it is the right one.
+                Err(RunError::NotDispatched(refusal))
+                    if floor == Tier::Process && which == "shell" && refusal.reason() == Reason::Unsupported =>
+                {
+                    (
+                        "-",
+                        "-".to_owned(),
+                        format!("refused as {}: {refusal}", refusal.reason()),
+                    )
+                }
+                Err(error) => return Err(error).context(name),
+            };
+            let time = format!("{} ms", taken.as_millis());
+            writeln!(
+                out,
+                "{name:<18} {which:<9} {tier:<10} {time:>8}  {record:<64}  {came_to}"
+            )?;
+        }
     }
     Ok(())
 }
 
+const BERTHS: &str = "berth,length\n1,210\n2,175\n3,90\n";
+
 /// Three files, two steps, one artifact.
 fn project() -> Project {
     Project::new()
-        .file("berths.csv", "berth,length\n1,210\n2,175\n3,90\n")
+        .file("berths.csv", BERTHS)
         .file(
             "total.mjs",
             "import { readFileSync, writeFileSync } from 'node:fs';\n\
@@ -98,8 +123,16 @@ fn project() -> Project {
         .artifact("total.txt")
 }
 
-/// The artifact, of a project that went well.
-fn total(run: &ProjectRun) -> anyhow::Result<String> {
+/// The longest berth, which a shell and its programs find.
+fn project_with_shell() -> Project {
+    Project::new()
+        .file("berths.csv", BERTHS)
+        .step("tail -n +2 berths.csv | sort -t, -k2 -nr | head -n 1 > longest.txt")
+        .artifact("longest.txt")
+}
+
+/// An artifact of a project that went well, without its line end.
+fn artifact(run: &ProjectRun, path: &str) -> anyhow::Result<String> {
     let failed = || {
         run.steps
             .last()
@@ -113,8 +146,10 @@ fn total(run: &ProjectRun) -> anyhow::Result<String> {
         run.outcome_detail,
         failed()
     );
-    let total = run.artifact("total.txt").context("the project leaves total.txt")?;
-    Ok(String::from_utf8_lossy(total).trim_end().to_owned())
+    let content = run
+        .artifact(path)
+        .with_context(|| format!("the project leaves {path}"))?;
+    Ok(String::from_utf8_lossy(content).trim_end().to_owned())
 }
 
 /// The environment of this process (where the engine is, what a run may use) with one sandbox chosen.

@@ -24,8 +24,22 @@ fn without_an_engine_it_says_so_and_fails() {
     );
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     let rows: Vec<&str> = stdout.lines().collect();
-    assert!(rows.len() == 2 && rows[1].starts_with("wasm "), "{stdout}");
-    assert!(rows[1].contains("3 berths, 475 m"), "{stdout}");
+    assert!(
+        rows.len() == 3 && rows[1..].iter().all(|row| row.starts_with("wasm ")),
+        "{stdout}"
+    );
+    assert!(
+        rows[1].contains(" node ") && rows[1].contains("3 berths, 475 m"),
+        "{stdout}"
+    );
+    // What wasm has no shell for it refuses, and says why.
+    assert!(
+        rows[2].contains(" shell ")
+            && rows[2].contains("refused as unsupported: ")
+            && rows[2].contains("project.steps[0] cannot run on provider wasm")
+            && rows[2].contains("wasm runs steps of the form `node FILE [arguments]` only"),
+        "{stdout}"
+    );
     assert!(
         stderr.contains("tier container cannot be proven here. It needs a container engine")
             && stderr.contains("/nonexistent/engine.sock"),
