@@ -21,6 +21,9 @@ const METERED: Terms = Terms {
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
+/// Variables that a configuration has otherwise than the base.
+type Changes<'a> = &'a [(&'a str, &'a str)];
+
 /// Files that a configuration names.
 struct Files {
     folder: tempfile::TempDir,
@@ -136,11 +139,10 @@ impl Files {
 
     /// The base's facts.
     fn facts(&self) -> Facts {
-        Config::read(&self.lookup(&[]))
-            .ok()
-            .expect("the base is accepted")
-            .hardened
-            .unwrap()
+        let Ok(config) = Config::read(&self.lookup(&[])) else {
+            panic!("the base is accepted");
+        };
+        config.hardened.unwrap()
     }
 }
 
@@ -187,7 +189,7 @@ fn each_change_breaks_its_rule() {
         ("PLIMSOLL_TLS_KEY", files.path("expired-key.pem")),
     ];
     let grants = files.path("grants.json");
-    let rows: &[(&[(&str, &str)], &[u8])] = &[
+    let rows: &[(Changes<'_>, &[u8])] = &[
         (&[("PLIMSOLL_CLIENTS_FILE", "-"), ("PLIMSOLL_TOKEN", TOKEN)], &[2]),
         (&[("PLIMSOLL_CLIENTS_FILE", "-"), ("PLIMSOLL_INSECURE", "1")], &[2, 3]),
         (&[("PLIMSOLL_INSECURE", "0")], &[3]),

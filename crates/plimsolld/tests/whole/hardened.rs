@@ -1,5 +1,7 @@
 //! Hardened mode through the real binary: what is refused before anything starts, and what only a start can tell.
 
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
 use crate::check::refused;
 use crate::daemon::{Daemon, GOOD_TOKEN, Run, run, write_clients};
 use crate::tls::Authority;

@@ -1,5 +1,7 @@
 //! TLS through the real binary: which pairs stop the start, and that every listener speaks it with clients that are not ours.
 
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -94,6 +96,9 @@ fn serving(authority: &Authority) -> Daemon {
 
 const RUN_42: &str = r#"{"protocol":4,"javascript":{"code":"console.log(6*7)"}}"#;
 
+/// Variables, how the refusal begins, and words in it.
+type Row<'a> = (&'a [(&'a str, &'a str)], &'a str, &'a str);
+
 #[test]
 fn half_a_pair_or_one_that_cannot_be_loaded_stops_the_start_by_name() {
     let (one, other) = (Authority::until(4000), Authority::until(4000));
@@ -107,7 +112,7 @@ fn half_a_pair_or_one_that_cannot_be_loaded_stops_the_start_by_name() {
     let absent = one.path("absent.pem");
     let cert_named = |path: &str| format!("PLIMSOLL_TLS_CERT=\"{path}\"");
     let key_named = |path: &str| format!("PLIMSOLL_TLS_KEY=\"{path}\"");
-    let rows: [(&[(&str, &str)], &str, &str); 8] = [
+    let rows: [Row<'_>; 8] = [
         (
             &[("PLIMSOLL_TLS_CERT", &cert)],
             "PLIMSOLL_TLS_KEY: unset",
