@@ -223,12 +223,15 @@ build_daemon() {
 }
 
 # build_renderer FILE: the program that renders the chart; Go's own library is all it needs.
-build_renderer() { (cd tests/deploy/render && GOFLAGS=-mod=mod GOPROXY=off GOCACHE="$cache/go-build" "$(go_program)" build -o "$1" .); }
+build_renderer() {
+  local go
+  go=$(go_program) && (cd tests/deploy/render && GOPROXY=off GOCACHE="$cache/go-build" "$go" build -o "$1" .)
+}
 
 # build_daemon_image OUT: the daemon's container image of the package that lies there.
 build_daemon_image() {
-  cargo metadata --locked --format-version 1 >"$1/metadata.json" &&
-    deploy/image/build "$1"/plimsoll_*.deb "$1" --cargo-metadata "$1/metadata.json"
+  cargo tree --locked --package plimsolld --edges normal,no-proc-macro --prefix none --no-dedupe --format '{p}|{l}' \
+    >"$1/crates.txt" && deploy/image/build "$1"/plimsoll_*.deb "$1" --crates "$1/crates.txt"
 }
 
 # clean_debian IMAGE: a minimal Debian 12 with systemd, made with this host's mirror, as an image of the engine.
