@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use plimsoll::Sandbox;
 use plimsoll::registry::Choice;
+use plimsoll::{BuildError, Sandbox};
 use plimsoll_core::Tier;
 use plimsoll_core::vars::{Lookup, SettingError};
 use plimsoll_docker::preflight::PreflightError;
@@ -80,7 +80,7 @@ async fn process(lookup: &dyn Lookup) -> Report {
         missing: Vec::new(),
         host: Vec::new(),
     };
-    match Sandbox::from_lookup(&crate::local::for_a_look("wasm", lookup)).await {
+    match Sandbox::from_lookup(&crate::local::for_a_look_at_wasm(lookup)).await {
         Ok(sandbox) => report.proof = Some(proof(&sandbox)),
         Err(error) => report.missing.push(Missing {
             what: format!("the embedded engine: {error}"),
@@ -110,8 +110,11 @@ async fn docker(tier: Tier, lookup: &dyn Lookup, host: &Host) -> Report {
         host: vec![host.kernel.clone()],
     };
     let runtime = runtime_of(tier, lookup.get("SANDBOX_DOCKER_RUNTIME").unwrap_or_default());
+    // The pool is asked about and not filled.
+    let whole = Sandbox::check(&crate::local::for_docker(runtime, lookup));
     let lookup = crate::local::for_a_look_at_docker(runtime, lookup);
-    let survey = match settings(&lookup) {
+    let settings = settings(&lookup).map_err(BuildError::from);
+    let survey = match whole.and(settings) {
         Ok(settings) => {
             let warnings = settings.warnings();
             report.host.extend(warnings.into_iter().map(str::to_owned));
@@ -364,6 +367,44 @@ mod tests {
         let environment = plimsoll::env::Environment::from_pairs([("SANDBOX_DOCKER_RUNTIME", "crun")]);
         let overlay = crate::local::for_a_look_at_docker(OsStr::new("runsc"), &environment);
         assert_eq!(settings(&overlay).unwrap().runtime.name(), Some("runsc"));
+    }
+
+    #[test]
+    fn a_pool_that_start_up_would_refuse_is_missing_from_the_tier_that_would_have_it() {
+        let doctor = |provider: &str, pool: &str| {
+            let lookup = plimsoll::env::Environment::from_pairs([
+                ("SANDBOX_PROVIDER", provider),
+                ("SANDBOX_READY_POOL", pool),
+                ("DOCKER_HOST", "unix:///nonexistent/engine.sock"),
+            ]);
+            let runtime = crate::runtime(true).unwrap();
+            let (text, proven) = runtime.block_on(report(&lookup, true));
+            let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let what = |nth: usize| {
+                told["tiers"][nth]["missing"][0]["what"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            (proven, what(0), what(1), what(2))
+        };
+        for (pool, why) in [("40", "above 8"), ("-1", "SANDBOX_READY_POOL=\"-1\"")] {
+            let (proven, process, container, kernel) = doctor("docker", pool);
+            assert!(proven && process.is_empty(), "{process}");
+            for told in [container, kernel] {
+                assert!(told.contains("SANDBOX_READY_POOL") && told.contains(why), "{told}");
+            }
+        }
+        let (_, process, container, _) = doctor("docker", "8");
+        assert!(
+            process.is_empty() && container.contains("/nonexistent/engine.sock"),
+            "{container}"
+        );
+        // Where the embedded engine is the one that is chosen, start-up refuses the pool there.
+        for (provider, pool) in [("wasm", "4"), ("wasm", "-1"), ("", "-1")] {
+            let (proven, process, ..) = doctor(provider, pool);
+            assert!(!proven && process.contains("SANDBOX_READY_POOL"), "{process}");
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use plimsoll::registry::{Choice, PROVIDERS};
-use plimsoll::{BuildError, Refusal, Sandbox};
-use plimsoll_core::vars::Lookup;
+use plimsoll::{BuildError, Refusal, Sandbox, variables};
+use plimsoll_core::vars::{Lookup, Var};
 use plimsoll_docker::settings::DockerSettings;
 
 use crate::failure::Failure;
@@ -62,16 +62,39 @@ pub(crate) fn for_a_look<'a>(named: &str, below: &'a dyn Lookup) -> Overlay<'a> 
     overlay
 }
 
-/// As [`for_a_look`], at the docker provider with this runtime. Nothing is kept ready for runs that never come.
+/// As [`for_a_look`], at the embedded engine. Where another provider is chosen, what only that one reads is not meant for this
+/// one, and is no finding about it.
+pub(crate) fn for_a_look_at_wasm(below: &dyn Lookup) -> Overlay<'_> {
+    let mut overlay = for_a_look("wasm", below);
+    let chosen = below.get("SANDBOX_PROVIDER").unwrap_or_default().to_string_lossy();
+    let chosen = chosen.trim().to_lowercase();
+    let reads = |var: &&Var, name: &str| {
+        var.provider
+            .is_some_and(|readers| readers.split(", ").any(|reader| reader == name))
+    };
+    let others = variables::all().filter(|var| reads(var, &chosen) && !reads(var, "wasm"));
+    overlay.above.extend(others.map(|var| (var.name, OsString::new())));
+    overlay
+}
+
+/// As [`for_a_look`], at the docker provider with this runtime. Nothing is kept ready for runs that never come: whether the
+/// pool that is asked for could be kept is what [`Sandbox::check`] of `for_docker` says.
 pub(crate) fn for_a_look_at_docker<'a>(runtime: &OsStr, below: &'a dyn Lookup) -> Overlay<'a> {
-    let mut overlay = for_a_look("docker", below);
-    overlay.above.push(("SANDBOX_DOCKER_RUNTIME", runtime.to_owned()));
+    let mut overlay = for_docker(runtime, below);
     overlay.above.push(("SANDBOX_READY_POOL", "".into()));
     overlay
 }
 
+/// As [`for_a_look`], for the docker provider with this runtime as the daemon would start it.
+pub(crate) fn for_docker<'a>(runtime: &OsStr, below: &'a dyn Lookup) -> Overlay<'a> {
+    let mut overlay = for_a_look("docker", below);
+    overlay.above.push(("SANDBOX_DOCKER_RUNTIME", runtime.to_owned()));
+    overlay
+}
+
 /// As [`with_provider`], with room for one run and no more: the less is reserved, the sooner it starts. Nothing is kept ready
-/// for runs that never come.
+/// for runs that never come. What the environment says instead has no effect, and must be readable all the same: see
+/// [`check_unused`].
 pub(crate) fn for_one_run<'a>(named: Option<&str>, below: &'a dyn Lookup) -> Overlay<'a> {
     let mut overlay = with_provider(named, below);
     overlay.above.push(("SANDBOX_MAX_CONCURRENT", "1".into()));
@@ -99,6 +122,7 @@ pub(crate) fn warnings(named: Option<&str>, lookup: &dyn Lookup) -> Vec<&'static
 pub(crate) async fn sandbox(named: Option<&str>, lookup: &dyn Lookup) -> Result<Sandbox, Failure> {
     let chosen = for_one_run(named, lookup);
     check_provider(&chosen)?;
+    check_unused(&chosen)?;
     Sandbox::from_lookup_in(&chosen, cache(lookup).as_deref())
         .await
         .map_err(|error| match error {
@@ -119,6 +143,16 @@ fn check_provider(chosen: &dyn Lookup) -> Result<(), Failure> {
         "SANDBOX_PROVIDER={name:?}: this build has no such provider; unset it, or use --provider {}",
         built.join(" or ")
     )))
+}
+
+/// Refuses what cannot be read of the environment's values that a command answers itself: the daemon would not start with
+/// them.
+fn check_unused(chosen: &Overlay<'_>) -> Result<(), Failure> {
+    let hidden = variables::all().filter(|var| chosen.above.iter().any(|(name, _)| *name == var.name));
+    for var in hidden.filter(|var| var.name != "SANDBOX_PROVIDER") {
+        var.check(chosen.below).map_err(|error| Failure::not_ready(&error))?;
+    }
+    Ok(())
 }
 
 /// Where this user's programs keep what they can make again: `$XDG_CACHE_HOME`, else `~/.cache`, if the environment says.
@@ -204,6 +238,18 @@ mod tests {
         );
         assert!(warnings(None, &environment).is_empty());
         assert!(warnings(Some("docker"), &Environment::from_pairs([("HOME", "/h")])).is_empty());
+    }
+
+    #[test]
+    fn what_one_run_does_not_use_must_be_readable_all_the_same() {
+        for (name, value) in [("SANDBOX_READY_POOL", "-1"), ("SANDBOX_MAX_CONCURRENT", "many")] {
+            let environment = Environment::from_pairs([(name, value)]);
+            let told = check_unused(&for_one_run(Some("docker"), &environment)).unwrap_err();
+            assert!(told.line().contains(&format!("{name}=\"{value}\"")), "{}", told.line());
+        }
+        // A pool that one run has no use for is no mistake.
+        let environment = Environment::from_pairs([("SANDBOX_READY_POOL", "40")]);
+        assert_eq!(check_unused(&for_one_run(Some("docker"), &environment)), Ok(()));
     }
 
     #[test]

@@ -107,14 +107,7 @@ impl Sandbox {
     /// # Errors
     /// As [`Sandbox::from_env`].
     pub async fn from_lookup_in(lookup: &dyn Lookup, folder: Option<&Path>) -> Result<Self, BuildError> {
-        for var in registry::VARS.iter().copied().flatten().chain(registry::PLANNED) {
-            var.check(lookup)?;
-        }
-        let minimum = Minimum::read(lookup)?;
-        let choice = Choice::read(lookup)?;
-        minimum.within_reach_of(choice).map_err(BuildError::BelowMinimum)?;
-        let capacity = Capacity::from_lookup(&choice, lookup)?;
-        choice.pool_within(capacity.slots().unwrap_or(u32::MAX))?;
+        let (minimum, choice, capacity) = Self::plan(lookup)?;
         let provider = choice.build_in(capacity.slots().unwrap_or(1), lookup, folder)?;
         let session_disk_mb = session_disk_mb(lookup)?.unwrap_or(DEFAULT_SESSION_DISK_MB);
         let sandbox = Self {
@@ -126,6 +119,27 @@ impl Sandbox {
             .met_by(evidence.provider, evidence.isolation)
             .map_err(BuildError::BelowMinimum)?;
         sandbox.with_capacity(capacity)
+    }
+
+    /// What [`Sandbox::from_lookup`] would refuse of these variables before it builds anything: a value that cannot be read, or
+    /// values that do not go together, such as a ready pool larger than what may run at once. Starts nothing.
+    ///
+    /// # Errors
+    /// As [`Sandbox::from_lookup`], except for what only the provider's own settings and its host decide.
+    pub fn check(lookup: &dyn Lookup) -> Result<(), BuildError> {
+        Self::plan(lookup).map(|_| ())
+    }
+
+    fn plan(lookup: &dyn Lookup) -> Result<(Minimum, Choice, Capacity), BuildError> {
+        for var in registry::VARS.iter().copied().flatten().chain(registry::PLANNED) {
+            var.check(lookup)?;
+        }
+        let minimum = Minimum::read(lookup)?;
+        let choice = Choice::read(lookup)?;
+        minimum.within_reach_of(choice).map_err(BuildError::BelowMinimum)?;
+        let capacity = Capacity::from_lookup(&choice, lookup)?;
+        choice.pool_within(capacity.slots().unwrap_or(u32::MAX))?;
+        Ok((minimum, choice, capacity))
     }
 
     /// Takes any provider, proves it (preflight, then smoke test) and keeps it.
