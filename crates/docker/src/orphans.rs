@@ -171,7 +171,7 @@ pub async fn reconcile(
     let mut owners = Owners {
         temp: folder.temp(),
         own: folder.path(),
-        dead: HashMap::new(),
+        judged: HashMap::new(),
     };
     let mut removed = 0;
     for container in &listed {
@@ -191,42 +191,62 @@ pub async fn reconcile(
 struct Owners<'a> {
     temp: &'a Path,
     own: &'a Path,
-    dead: HashMap<String, bool>,
+    judged: HashMap<String, Owner>,
+}
+
+/// What is known of a container's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// Certainly dead.
+    Dead,
+    /// Another daemon that answers: its containers are its own business, whatever the clock says of their labels. A clock that
+    /// was set ahead makes every label past.
+    Alive,
+    /// This daemon, which knows what it holds, or one that cannot be seen from here.
+    Untold,
 }
 
 impl Owners<'_> {
     async fn orphaned(&mut self, container: &Listed, now: u64) -> bool {
-        if let Some(owner) = container.label(OWNER_LABEL)
-            && self.is_dead(owner).await
-        {
-            return true;
-        }
+        let owner = match container.label(OWNER_LABEL) {
+            Some(owner) => self.judge(owner).await,
+            None => Owner::Untold,
+        };
         let expires = container.label(EXPIRES_LABEL).and_then(|text| text.parse::<u64>().ok());
-        expires.is_some_and(|expires| now > expires.saturating_add(GRACE.as_secs()))
+        match owner {
+            Owner::Dead => true,
+            Owner::Alive => false,
+            Owner::Untold => expires.is_some_and(|expires| now > expires.saturating_add(GRACE.as_secs())),
+        }
     }
 
-    async fn is_dead(&mut self, owner: &str) -> bool {
+    async fn judge(&mut self, owner: &str) -> Owner {
         if Path::new(owner) == self.own {
-            return false;
+            return Owner::Untold;
         }
-        if let Some(known) = self.dead.get(owner) {
+        if let Some(known) = self.judged.get(owner) {
             return *known;
         }
-        let dead = is_dead(Path::new(owner), self.temp).await;
-        self.dead.insert(owner.to_owned(), dead);
-        dead
+        let judged = judge(Path::new(owner), self.temp).await;
+        self.judged.insert(owner.to_owned(), judged);
+        judged
     }
 }
 
-/// Whether the daemon with this private folder is certainly dead.
-async fn is_dead(owner: &Path, temp: &Path) -> bool {
+/// What the private folder of another daemon tells of it.
+async fn judge(owner: &Path, temp: &Path) -> Owner {
     if !owner.is_absolute() {
-        return false;
+        return Owner::Untold;
     }
     match fs_err::symlink_metadata(owner) {
-        Ok(_) => matches!(dial(&owner.join(ALIVE_SOCKET)).await, Dialled::Refused),
+        Ok(_) => match dial(&owner.join(ALIVE_SOCKET)).await {
+            Dialled::Refused => Owner::Dead,
+            Dialled::Taken => Owner::Alive,
+            Dialled::Unclear => Owner::Untold,
+        },
         // A daemon in another mount namespace looks gone too, so this counts only where our own folders would lie.
-        Err(error) => error.kind() == io::ErrorKind::NotFound && owner.parent() == Some(temp),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && owner.parent() == Some(temp) => Owner::Dead,
+        Err(_) => Owner::Untold,
     }
 }
 

@@ -55,7 +55,7 @@ async fn a_private_folder_is_private_answers_and_goes() {
     let path = folder.path().to_owned();
     assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
     assert!(matches!(dial(&path.join(ALIVE_SOCKET)).await, Dialled::Taken));
-    assert!(!is_dead(&path, folder.temp()).await);
+    assert_eq!(judge(&path, folder.temp()).await, Owner::Alive);
     drop(folder);
     assert!(!path.exists());
 }
@@ -93,6 +93,7 @@ async fn what_lives_elsewhere_or_is_held_here_is_never_touched() {
         &fake,
         json!([
             listed("others", &at(-60), Some(other.path())),
+            listed("others-by-a-clock-set-ahead", &at(-100_000), Some(other.path())),
             listed("elsewhere", &at(3600), Some(elsewhere)),
             listed("young", &at(3600), Some(&no_socket)),
             listed("relative", &at(3600), Some(Path::new("plimsoll-daemon-x"))),
@@ -107,16 +108,16 @@ async fn what_lives_elsewhere_or_is_held_here_is_never_touched() {
 }
 
 #[tokio::test]
-async fn a_label_five_minutes_past_is_an_orphan_whoever_owns_it() {
+async fn a_label_five_minutes_past_is_an_orphan_where_no_other_daemon_answers_for_it() {
     let temp = tempfile::tempdir().unwrap();
     let folder = PrivateFolder::open_in(temp.path()).unwrap();
-    let other = PrivateFolder::open_in(temp.path()).unwrap();
+    let elsewhere = Path::new("/run/other-namespace/plimsoll-daemon-x");
     let fake = FakeEngine::healthy();
     let engine = engine(
         &fake,
         json!([
             listed("one", "1", None),
-            listed("others", &at(-302), Some(other.path())),
+            listed("elsewhere", &at(-302), Some(elsewhere)),
             listed("own-and-forgotten", &at(-302), Some(folder.path())),
         ]),
     )
