@@ -164,7 +164,7 @@ impl Pool {
                 Err(cause) => {
                     tracing::warn!(%cause, of = of.as_str(), "a waiting container could not be made");
                     sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = longer(pause);
                 }
             }
         }
@@ -184,6 +184,11 @@ impl Shelf {
     }
 }
 
+/// The pause after one more failure.
+fn longer(pause: Duration) -> Duration {
+    (pause * 2).min(LONGEST_PAUSE)
+}
+
 /// Whether a member is what a container made under `snapshot` would be, with time left to live.
 fn fits(member: &Member, of: Use, snapshot: &Snapshot) -> bool {
     let made = &member.snapshot;
@@ -194,3 +199,6 @@ fn fits(member: &Member, of: Use, snapshot: &Snapshot) -> bool {
         && made.limits == snapshot.limits
         && made.platform == snapshot.platform
 }
+
+#[cfg(test)]
+mod tests;
