@@ -32,6 +32,9 @@ const CODE: Duration = Duration::from_secs(20);
 /// Memory in MiB beside one for each process, where as many are started as are allowed.
 const MEMORY_BESIDE_PROCESSES: u32 = 256;
 
+/// Processors of a run with which a proof ends well before its bounds, under both runtimes.
+const ENOUGH_CPUS: f64 = 0.1;
+
 /// What the snippet of the proof prints.
 const TOKEN: &str = "plimsoll smoke test";
 
@@ -70,6 +73,16 @@ pub(crate) enum SmokeError {
         /// What was to be shown.
         what: &'static str,
     },
+    /// Any of these where a sandbox has hardly a processor, which most often is why.
+    #[error(
+        "{source}; SANDBOX_CPUS={cpus} leaves a sandbox little time to be tested in: set it to at least {ENOUGH_CPUS}, or unset it"
+    )]
+    Starved {
+        /// As configured.
+        cpus: f64,
+        /// What was found.
+        source: Box<SmokeError>,
+    },
 }
 
 /// Shows it all, for every image.
@@ -77,6 +90,24 @@ pub(crate) enum SmokeError {
 /// # Errors
 /// The first wall that does not stand.
 pub(crate) async fn prove(launcher: &Launcher, folder: &Path, snapshot: &Arc<Snapshot>) -> Result<Proven, SmokeError> {
+    let cpus = snapshot.limits.cpus;
+    all(launcher, folder, snapshot).await.map_err(|error| {
+        if cpus < ENOUGH_CPUS {
+            starved(cpus, error)
+        } else {
+            error
+        }
+    })
+}
+
+fn starved(cpus: f64, error: SmokeError) -> SmokeError {
+    SmokeError::Starved {
+        cpus,
+        source: Box::new(error),
+    }
+}
+
+async fn all(launcher: &Launcher, folder: &Path, snapshot: &Arc<Snapshot>) -> Result<Proven, SmokeError> {
     let proof = Proof { launcher, snapshot };
     let host = HostKernel::read().map_err(|error| failed("host kernel", error.to_string()))?;
     let pong = Pong::open(folder).map_err(|error| failed("host socket", error.to_string()))?;
@@ -423,6 +454,21 @@ mod tests {
     use plimsoll_core::StepResult;
 
     use super::*;
+
+    #[test]
+    fn a_proof_that_failed_on_hardly_a_processor_says_what_helps() {
+        let told = starved(
+            0.01,
+            failed("memory limit", "a memory bomb was not ended as one: timed_out"),
+        )
+        .to_string();
+        assert!(
+            told.starts_with("memory limit: a memory bomb")
+                && told.contains("SANDBOX_CPUS=0.01")
+                && told.contains("at least 0.1"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn what_a_proof_found_is_told_in_words_and_not_as_a_dump() {
