@@ -64,7 +64,14 @@ const SERVICE: &[Var] = &[
 ];
 
 /// Every variable the service reads, in groups.
-pub const VARS: &[&[Var]] = &[SERVICE, tls::VARS, auth::VARS, grants::VARS, limiter::VARS, sessions::VARS];
+pub const VARS: &[&[Var]] = &[
+    SERVICE,
+    tls::VARS,
+    auth::VARS,
+    grants::VARS,
+    limiter::VARS,
+    sessions::VARS,
+];
 
 /// Where to listen and how to write the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +110,10 @@ pub fn open_profiles(lookup: &dyn Lookup) -> Result<Vec<String>, SettingError> {
     };
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
     if names.iter().any(String::is_empty) {
-        let (problem, fix) = ("holds an empty name", "write the names with one comma between two of them");
+        let (problem, fix) = (
+            "holds an empty name",
+            "write the names with one comma between two of them",
+        );
         return Err(HARDENED_OPEN_PROFILES.unusable(text, problem, fix));
     }
     Ok(names)
@@ -167,7 +177,10 @@ mod tests {
         assert_eq!(names(" a ,b-c"), Ok(vec!["a".to_owned(), "b-c".to_owned()]));
         for value in [",", "a,", "a,,b"] {
             let told = names(value).unwrap_err().to_string();
-            assert!(told.contains("HARDENED_OPEN_PROFILES") && told.contains("an empty name"), "{told}");
+            assert!(
+                told.contains("HARDENED_OPEN_PROFILES") && told.contains("an empty name"),
+                "{told}"
+            );
         }
     }
 

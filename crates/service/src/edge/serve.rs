@@ -124,9 +124,7 @@ pub async fn serve<S: Site>(
             let connection = Connection::accepted(timeouts);
             tokio::spawn(async move {
                 let end = match agree(stream, tls.as_ref(), &versions, &connection, &stop).await {
-                    Some((socket, builder)) => {
-                        serve_connection(socket, site, builder, connection, &stop, &force).await
-                    }
+                    Some((socket, builder)) => serve_connection(socket, site, builder, connection, &stop, &force).await,
                     None => End::Finished,
                 };
                 let _ = ended.send(end);
