@@ -5,7 +5,6 @@
 //!  └─────────────── the old file stays, byte for byte ───────────────┘ └──── the new file is there ────┘
 //! ```
 
-use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, fchown};
@@ -104,14 +103,13 @@ fn edit_by(
     absent: Absent,
     change: impl FnOnce(&mut Vec<Client>) -> Result<(), ChangeError>,
 ) -> Result<Saved, EditError> {
-    if path.file_name().is_none() {
-        return Err(EditError::NoName);
-    }
+    let mut beside = path.file_name().ok_or(EditError::NoName)?.to_owned();
+    beside.push(".lock");
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let lock = Lock::take(path)?;
+    let lock = Lock::take(path.with_file_name(beside))?;
     let (mut clients, old) = match file::load_itself(path) {
         Ok((file, metadata)) => (file.clients, Some(metadata)),
         Err(ClientsError::Missing) if absent == Absent::Create => (Vec::new(), None),
@@ -119,10 +117,12 @@ fn edit_by(
     };
     change(&mut clients)?;
     let bytes = validated(&clients)?;
+    // Opened while nothing has changed: who may not do that is told so, and keeps the old file.
+    let entries = fs_err::File::open(folder).map_err(EditError::NotWritten)?;
     let owner_kept = replace(path, folder, &bytes, old.as_ref()).map_err(EditError::NotWritten)?;
     let later = |step| move |error| EditError::Replaced { step, error };
-    let synced = fs_err::File::open(folder)
-        .and_then(|folder| folder.sync_all())
+    let synced = entries
+        .sync_all()
         .map_err(later("making the folder's new entry durable"));
     let unlocked = lock.release().map_err(later("removing the lock"));
     synced.and(unlocked)?;
@@ -182,10 +182,7 @@ fn keep(new: &std::fs::File, old: &Metadata) -> io::Result<bool> {
 struct Lock(Option<PathBuf>);
 
 impl Lock {
-    fn take(path: &Path) -> Result<Self, EditError> {
-        let mut lock = OsString::from(path);
-        lock.push(".lock");
-        let lock = PathBuf::from(lock);
+    fn take(lock: PathBuf) -> Result<Self, EditError> {
         match std::fs::DirBuilder::new().mode(0o700).create(&lock) {
             Ok(()) => Ok(Self(Some(lock))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
