@@ -42,6 +42,9 @@ pub(crate) const FIRST_PORT: u16 = 8746;
 /// Runs each daemon does at once: few, so that callers meet full ones.
 const CONCURRENT: u32 = 3;
 
+/// Longest life of a connection, for all of an edge's clocks: longer than the slowest run.
+const CONNECTION: Duration = Duration::from_secs(5);
+
 /// How much slower a slow node is: most of its runs outlast their callers' patience.
 const SLOWNESS: u32 = 60;
 
@@ -145,8 +148,8 @@ async fn connection(stream: TcpStream, corridor: Corridor) {
     let serving = http1::Builder::new()
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), answers);
-    // A connection that breaks off is a caller's matter.
-    drop(serving.await);
+    // One that breaks off is its caller's matter. One that lost a packet never ends by itself, because nothing is sent again.
+    drop(tokio::time::timeout(CONNECTION, serving).await);
 }
 
 async fn answer(corridor: Corridor, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
