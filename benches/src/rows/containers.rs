@@ -19,7 +19,7 @@ use crate::{CODE, Row};
 const RUNS: usize = 30;
 
 /// Members that wait.
-const POOL: &str = "4";
+pub(super) const POOL: &str = "4";
 
 /// Between two runs, so that the pool is never empty and its filling does not run beside what is measured.
 const PAUSE: Duration = Duration::from_millis(1200);
@@ -222,99 +222,6 @@ pub(super) async fn quick(program: &Program) -> anyhow::Result<Row> {
     })
 }
 
-/// What many runs leave behind.
-pub(super) async fn leftovers(program: &Program, runs: u64) -> anyhow::Result<Row> {
-    const AT_ONCE: u64 = 4;
-    let daemon = daemon(program, "runc", POOL, &[("SANDBOX_PER_KEY_CONCURRENT", "0")])?;
-    tokio::time::sleep(PAUSE * 3).await;
-    let before = Counts::now(&daemon)?;
-    let mut workers = Vec::new();
-    for worker in 0..AT_ONCE {
-        let mut connection = Connection::open(daemon.address(), TOKEN).await?;
-        let body = run_body(CODE, 0);
-        let share = (runs + worker) / AT_ONCE;
-        workers.push(tokio::spawn(async move {
-            for _ in 0..share {
-                connection.run(body.clone()).await?.printed_42()?;
-            }
-            anyhow::Ok(())
-        }));
-    }
-    for worker in workers {
-        worker.await??;
-    }
-    let mut after = Counts::now(&daemon)?;
-    let settled = eventually(Duration::from_secs(30), async || {
-        Counts::now(&daemon).is_ok_and(|now| {
-            after = now;
-            after.within(&before)
-        })
-    });
-    let holds = settled.await;
-    daemon.stop()?;
-    Ok(Row {
-        name: "leftovers",
-        what: "processes, descriptors, containers, control groups, mounts and temporary folders after many runs",
-        figure: format!("{runs} runs: before {before:?}, after {after:?}"),
-        bar: "back to the start",
-        holds,
-        numbers: json!({ "runs": runs, "before": before.to_json(), "after": after.to_json() }),
-    })
-}
-
-/// What a host holds for a daemon and its engine.
-#[derive(Clone, Copy, Debug)]
-struct Counts {
-    processes: usize,
-    descriptors: usize,
-    containers: usize,
-    groups: usize,
-    mounts: usize,
-    folders: usize,
-}
-
-impl Counts {
-    fn now(daemon: &Daemon) -> anyhow::Result<Self> {
-        let entries = |path: &str| fs_err::read_dir(path).map(Iterator::count);
-        let numbers = fs_err::read_dir("/proc")?.filter_map(Result::ok).filter(|entry| {
-            entry
-                .file_name()
-                .to_string_lossy()
-                .bytes()
-                .all(|byte| byte.is_ascii_digit())
-        });
-        let temp = fs_err::read_dir(std::env::temp_dir())?
-            .filter_map(Result::ok)
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with("plimsoll-run-"));
-        Ok(Self {
-            processes: numbers.count(),
-            descriptors: entries(&format!("/proc/{}/fd", daemon.id()))?,
-            containers: containers()?.len(),
-            groups: fs_err::read_to_string("/proc/cgroups")?
-                .lines()
-                .filter_map(|line| line.split_whitespace().nth(2)?.parse::<usize>().ok())
-                .sum(),
-            mounts: fs_err::read_to_string("/proc/self/mountinfo")?.lines().count(),
-            folders: temp.count(),
-        })
-    }
-
-    /// Not more than before, beyond what a host does by itself.
-    fn within(&self, before: &Self) -> bool {
-        self.containers <= before.containers
-            && self.folders <= before.folders
-            && self.descriptors <= before.descriptors + 4
-            && self.mounts <= before.mounts + 2
-            && self.groups <= before.groups + 24
-            && self.processes <= before.processes + 16
-    }
-
-    fn to_json(self) -> Value {
-        json!({ "processes": self.processes, "descriptors": self.descriptors, "containers": self.containers,
-            "control_groups": self.groups, "mounts": self.mounts, "folders": self.folders })
-    }
-}
-
 fn daemon(program: &Program, runtime: &str, pool: &str, more: &[(&str, &str)]) -> anyhow::Result<Daemon> {
     let runtime = if runtime == "runc" { "" } else { runtime };
     let mut variables = vec![
@@ -327,7 +234,7 @@ fn daemon(program: &Program, runtime: &str, pool: &str, more: &[(&str, &str)]) -
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command is what is compared with")]
-fn docker(arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+pub(super) fn docker(arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
     let output = Command::new("docker")
         .args(arguments)
         // An engine of Docker 20.10 speaks no newer version.

@@ -5,6 +5,7 @@ mod container_sessions;
 mod containers;
 mod deadline;
 mod in_process;
+mod leftovers;
 mod memory;
 mod neighbour;
 mod over_loopback;
@@ -92,7 +93,7 @@ pub async fn measure(name: &str, options: &Options) -> anyhow::Result<Row> {
         "project-runc" => containers::project(&daemon()?).await,
         "burst" => containers::burst(&daemon()?).await,
         "quick" => containers::quick(&daemon()?).await,
-        "leftovers" => containers::leftovers(&daemon()?, options.container_runs).await,
+        "leftovers" => leftovers::leftovers(&daemon()?, options.container_runs).await,
         "session-open-runc" => container_sessions::open(&daemon()?, container_sessions::OPEN_RUNC).await,
         "session-open-runsc" => container_sessions::open(&daemon()?, container_sessions::OPEN_RUNSC).await,
         "session-cell-runc" => container_sessions::cells(&daemon()?, container_sessions::CELL_RUNC).await,
