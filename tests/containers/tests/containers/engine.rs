@@ -1,6 +1,7 @@
 //! The engine as somebody beside the provider sees it: plain requests over its socket, and throwaway images.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -16,7 +17,12 @@ pub(crate) const OWNER: &str = "io.plimsoll.owner";
 
 /// Status and body of one request.
 pub(crate) async fn request(method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, Vec<u8>) {
-    let mut stream = UnixStream::connect(SOCKET).await.unwrap();
+    request_at(Path::new(SOCKET), method, path, kind, body).await
+}
+
+/// The same of an engine at this socket.
+pub(crate) async fn request_at(socket: &Path, method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
     // HTTP/1.0: one answer, not chunked, and its end is the end of the connection.
     let head = format!(
         "{method} /v1.41{path} HTTP/1.0\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",

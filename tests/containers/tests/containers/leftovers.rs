@@ -68,7 +68,7 @@ impl Embedder {
 }
 
 /// Processes of this host that belong to one of the containers: their control groups name it.
-fn processes_of(containers: &[String]) -> Vec<String> {
+pub(crate) fn processes_of(containers: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir("/proc").unwrap().flatten() {
         let path = entry.path();
@@ -79,7 +79,8 @@ fn processes_of(containers: &[String]) -> Vec<String> {
             // One that has ended and was not collected yet runs nothing.
             let state = fs_err::read_to_string(path.join("stat")).unwrap_or_default();
             if !state.is_empty() && !state.contains(") Z ") {
-                found.push(format!("{} {}", path.display(), line.replace('\0', " ")));
+                let line: String = line.replace('\0', " ").chars().take(80).collect();
+                found.push(format!("{} {line}", path.display()));
             }
         }
     }
@@ -87,7 +88,7 @@ fn processes_of(containers: &[String]) -> Vec<String> {
 }
 
 /// Control groups of this host that are named after one of the containers.
-fn groups_of(containers: &[String], folder: &Path, depth: u32) -> Vec<String> {
+pub(crate) fn groups_of(containers: &[String], folder: &Path, depth: u32) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
