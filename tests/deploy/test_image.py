@@ -135,21 +135,6 @@ def network() -> Iterator[str]:
 
 
 @pytest.fixture
-def start(image: str, network: str, clients: Path) -> Iterator[Start]:
-    """Starts daemons, and removes them after the test."""
-    started: list[Daemon] = []
-
-    def begin(*options: str, **settings: str) -> Daemon:
-        daemon = Daemon(image, network, clients, *options, settings=settings)
-        started.append(daemon)
-        return daemon
-
-    yield begin
-    for daemon in started:
-        daemon.remove()
-
-
-@pytest.fixture
 def folder() -> Iterator[Callable[[], Path]]:
     """Makes folders for the sockets of daemons, at a short path that is the same inside and outside."""
     made: list[Path] = []
@@ -163,6 +148,22 @@ def folder() -> Iterator[Callable[[], Path]]:
     yield make
     for path in made:
         shutil.rmtree(path)
+
+
+@pytest.fixture
+def start(image: str, network: str, clients: Path, folder: Callable[[], Path]) -> Iterator[Start]:
+    """Starts daemons, and removes them before their folders: an engine makes anew what a living one has mounted."""
+    del folder
+    started: list[Daemon] = []
+
+    def begin(*options: str, **settings: str) -> Daemon:
+        daemon = Daemon(image, network, clients, *options, settings=settings)
+        started.append(daemon)
+        return daemon
+
+    yield begin
+    for daemon in started:
+        daemon.remove()
 
 
 def on_docker(folder: Path) -> list[str]:
