@@ -111,7 +111,10 @@ async fn run_there(url: &str, args: &RunArgs, request: RunRequest, lookup: &dyn 
         .during(&doing(args), remote::run(url, &args.target, request, lookup))
         .await?;
     let lowered = if timeout_ms > 0 && !args.quiet {
-        Lowered::of(timeout_ms, remote::max_timeout_ms(url, &args.target, kind, lookup).await)
+        Lowered::of(
+            timeout_ms,
+            remote::max_timeout_ms(url, &args.target, kind, lookup).await,
+        )
     } else {
         None
     };
