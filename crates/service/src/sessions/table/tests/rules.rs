@@ -355,7 +355,11 @@ fn a_session_that_would_not_make_room_is_closed_where_its_caller_is_none_any_mor
         let session = open(&mut table, 1, "a", 0);
         let mut place = table.reserve(&"alice".into(), "a").unwrap();
         let Replacing { down, .. } = table.replace(&mut place).unwrap();
-        let callers = if known { HashSet::from(["alice".into()]) } else { HashSet::new() };
+        let callers = if known {
+            HashSet::from(["alice".into()])
+        } else {
+            HashSet::new()
+        };
         assert_eq!(table.retain(callers).0, 0, "it has ended already");
         let effects = table.reopen(down, SECOND).unwrap();
         match effects.as_slice() {
