@@ -10,6 +10,7 @@ use std::fs::Metadata;
 use std::io::Read as _;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 
 use crate::check_identity;
@@ -170,12 +171,11 @@ impl ClientsFile {
     /// # Errors
     /// The file cannot be used; of rules that are not met, all of them.
     pub fn load(path: &Path) -> Result<Self, ClientsError> {
-        // Looked at before it is opened: opening a pipe would wait for a writer.
+        // Looked at before it is opened: that alone does something to a device.
         if !fs_err::metadata(path)?.is_file() {
             return Err(ClientsError::NotRegular);
         }
-        let file = fs_err::File::open(path)?.into_parts().0;
-        Ok(Self::from_open(file)?.0)
+        Ok(open(path, OFlags::empty())?.0)
     }
 
     /// The same, and a symbolic link is refused: who edits a registry must know which file that is.
@@ -207,13 +207,16 @@ impl ClientsFile {
 
 /// The file and what the system knows of it; the path's last part is not followed.
 pub(crate) fn load_itself(path: &Path) -> Result<(ClientsFile, Metadata), ClientsError> {
-    use rustix::fs::{Mode, OFlags};
-
     if !fs_err::symlink_metadata(path)?.is_file() {
         return Err(ClientsError::NotRegular);
     }
-    // What took its place meanwhile is not followed, and not waited for either.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    // What took its place meanwhile is not followed.
+    open(path, OFlags::NOFOLLOW)
+}
+
+/// Whatever is there by now is not waited for: opening a pipe would wait for a writer.
+fn open(path: &Path, how: OFlags) -> Result<(ClientsFile, Metadata), ClientsError> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | how;
     match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => ClientsFile::from_open(file.into()),
         Err(rustix::io::Errno::LOOP) => Err(ClientsError::NotRegular),
