@@ -199,8 +199,8 @@ struct Owners<'a> {
 enum Owner {
     /// Certainly dead.
     Dead,
-    /// Another daemon that answers: its containers are its own business, whatever the clock says of their labels. A clock that
-    /// was set ahead makes every label past.
+    /// Another process that answers: what runs is its own business, whatever the clock says of a label. A clock that was set
+    /// ahead makes every label past.
     Alive,
     /// This daemon, which knows what it holds, or one that cannot be seen from here.
     Untold,
@@ -213,10 +213,12 @@ impl Owners<'_> {
             None => Owner::Untold,
         };
         let expires = container.label(EXPIRES_LABEL).and_then(|text| text.parse::<u64>().ok());
+        let past = expires.is_some_and(|expires| now > expires.saturating_add(GRACE.as_secs()));
         match owner {
             Owner::Dead => true,
-            Owner::Alive => false,
-            Owner::Untold => expires.is_some_and(|expires| now > expires.saturating_add(GRACE.as_secs())),
+            // One that is over has no code to lose, and an embedder that lost it does not look again.
+            Owner::Alive => past && container.is_over(),
+            Owner::Untold => past,
         }
     }
 

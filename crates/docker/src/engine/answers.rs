@@ -197,9 +197,17 @@ pub struct Listed {
     /// Labels, its image's included.
     #[serde(default)]
     labels: Option<HashMap<String, String>>,
+    /// `created`, `running`, `exited` and so on.
+    #[serde(default)]
+    state: String,
 }
 
 impl Listed {
+    /// Whether it has run and does so no longer.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "exited" | "dead")
+    }
+
     /// Whether this is the container of exactly this name.
     pub fn is_named(&self, name: &str) -> bool {
         self.names().any(|own| own == name)

@@ -14,6 +14,13 @@ fn listed(name: &str, expires: &str, owner: Option<&Path>) -> Value {
     json!({ "Id": name, "Names": [format!("/{name}")], "Labels": labels })
 }
 
+/// The same, of one that has run and does so no longer.
+fn exited(name: &str, expires: &str, owner: &Path) -> Value {
+    let mut listed = listed(name, expires, Some(owner));
+    listed["State"] = json!("exited");
+    listed
+}
+
 /// An engine that lists these containers by label and finds none by name.
 async fn engine(fake: &FakeEngine, containers: Value) -> Engine {
     fake.on(
@@ -94,6 +101,7 @@ async fn what_lives_elsewhere_or_is_held_here_is_never_touched() {
         json!([
             listed("others", &at(-60), Some(other.path())),
             listed("others-by-a-clock-set-ahead", &at(-100_000), Some(other.path())),
+            exited("others-that-will-go", &at(-299), other.path()),
             listed("elsewhere", &at(3600), Some(elsewhere)),
             listed("young", &at(3600), Some(&no_socket)),
             listed("relative", &at(3600), Some(Path::new("plimsoll-daemon-x"))),
@@ -108,9 +116,10 @@ async fn what_lives_elsewhere_or_is_held_here_is_never_touched() {
 }
 
 #[tokio::test]
-async fn a_label_five_minutes_past_is_an_orphan_where_no_other_daemon_answers_for_it() {
+async fn a_label_five_minutes_past_is_an_orphan_where_no_other_daemon_answers_for_what_runs() {
     let temp = tempfile::tempdir().unwrap();
     let folder = PrivateFolder::open_in(temp.path()).unwrap();
+    let other = PrivateFolder::open_in(temp.path()).unwrap();
     let elsewhere = Path::new("/run/other-namespace/plimsoll-daemon-x");
     let fake = FakeEngine::healthy();
     let engine = engine(
@@ -118,11 +127,12 @@ async fn a_label_five_minutes_past_is_an_orphan_where_no_other_daemon_answers_fo
         json!([
             listed("one", "1", None),
             listed("elsewhere", &at(-302), Some(elsewhere)),
+            exited("others-and-over", &at(-302), other.path()),
             listed("own-and-forgotten", &at(-302), Some(folder.path())),
         ]),
     )
     .await;
-    assert_eq!(reconcile(&engine, &folder, |_| false).await, Ok(3));
+    assert_eq!(reconcile(&engine, &folder, |_| false).await, Ok(4));
 }
 
 #[tokio::test]
