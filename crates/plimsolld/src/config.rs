@@ -238,7 +238,7 @@ impl Config {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         if let Some(problem) = self.tls.as_ref().and_then(|tls| tls.out_of_date(now)) {
-            warnings.push(format!("{problem}: clients refuse it"));
+            warnings.push(format!("{problem}: clients may refuse it"));
         }
         if let Some(addr) = &self.settings.metrics_addr
             && !is_loopback(addr)

@@ -4,11 +4,15 @@
 //! the last of them always sees the file as it is then.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_service::auth::{Callers, Registry, Reload};
 use plimsoll_service::log::{Log, cut};
 use plimsoll_service::sessions::Keeper;
 use tokio::sync::Notify;
+
+/// How long a file may take to be read before somebody is told. Some file systems wait for ever.
+const SLOW: Duration = Duration::from_secs(10);
 
 /// Longest text of one record about a file, in bytes.
 const LONGEST: usize = 4096;
@@ -61,13 +65,24 @@ impl Reloader {
             return;
         };
         let this = Arc::clone(self);
-        let read = move || reload.reload(&this.callers, &*this.objections);
-        // One that panicked is told by the hook, and has changed nothing: the callers are put in place last.
-        let Ok(reloaded) = tokio::task::spawn_blocking(read).await else {
-            return;
+        let mut read = tokio::task::spawn_blocking(move || reload.next(&*this.objections));
+        let next = match tokio::time::timeout(SLOW, &mut read).await {
+            Ok(next) => next,
+            Err(_) => {
+                self.log
+                    .error("the clients file is still being read; the callers of before stay until it has been")
+                    .send();
+                read.await
+            }
         };
-        match reloaded {
-            Ok(reloaded) => {
+        // One that panicked is told by the hook, and has changed nothing.
+        let Ok(next) = next else { return };
+        match next {
+            Ok(next) => {
+                if let Some(keeper) = &self.keeper {
+                    keeper.admit(next.ids());
+                }
+                let reloaded = next.put_in_force(&self.callers);
                 let callers = reloaded.known.len();
                 let closed = self.keeper.as_ref().map_or(0, |keeper| keeper.retain(reloaded.known));
                 for warning in reloaded.warnings {
@@ -96,7 +111,6 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
 
     use plimsoll_service::auth::Mode;
     use plimsoll_service::log::Format;

@@ -97,8 +97,8 @@ impl Tls {
         }))
     }
 
-    /// The first certificate of the chain that no client accepts at this moment, since 1970-01-01 UTC; `None` when there is
-    /// none. A certificate whose dates cannot be read is passed over: the daemon's own was read already.
+    /// The first certificate of the chain that is not valid at this moment, since 1970-01-01 UTC; `None` when there is none. One
+    /// behind the daemon's own counts too: whether a client finds a way round it is the client's business. A certificate whose dates cannot be read is passed over: the daemon's own was read already.
     pub fn out_of_date(&self, now: Duration) -> Option<OutOfDate> {
         self.chain
             .iter()

@@ -25,8 +25,9 @@ impl Callers {
     /// found goes on with it.
     pub(super) fn replace(&self, auth: Auth) -> Vec<Arc<str>> {
         let known = auth.ids();
-        let before = std::mem::replace(&mut *self.0.write(), auth).ids();
-        before.difference(&known).cloned().collect()
+        // The lock is free again before a large registry is walked and let go.
+        let before = std::mem::replace(&mut *self.0.write(), auth);
+        before.ids().difference(&known).cloned().collect()
     }
 
     /// The id of everybody who has one.

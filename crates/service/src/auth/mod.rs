@@ -12,7 +12,7 @@ mod throttle;
 pub use callers::Callers;
 pub use plimsoll_callers::{Client, MIN_TOKEN_BYTES};
 pub use principal::{Principal, RUN_SCOPE, UnusableIdentity};
-pub use registry::{Registry, RegistryError, Reload, Reloaded};
+pub use registry::{Next, Registry, RegistryError, Reload, Reloaded};
 pub use settings::{Mode, VARS};
 pub use throttle::Throttle;
 

@@ -109,16 +109,11 @@ impl Reload {
         }
     }
 
-    /// Reads and validates the file as it is now, asks `objections` (of rules that read a registry) and only then puts its
-    /// callers in the place of those in force.
+    /// Reads and validates the file as it is now, and asks `objections` (of rules that read a registry). Nobody's callers change.
     ///
     /// # Errors
-    /// Everything that is wrong, in plain sentences; the callers are those of before.
-    pub fn reload(
-        &self,
-        callers: &Callers,
-        objections: &dyn Fn(&Registry) -> Vec<String>,
-    ) -> Result<Reloaded, Vec<String>> {
+    /// Everything that is wrong, in plain sentences.
+    pub fn next(&self, objections: &dyn Fn(&Registry) -> Vec<String>) -> Result<Next, Vec<String>> {
         let registry = Registry::load(&self.path).map_err(|error| {
             let fix = "correct the file and send SIGHUP again";
             vec![
@@ -131,13 +126,29 @@ impl Reload {
         if !objections.is_empty() {
             return Err(objections);
         }
-        let warnings = registry.warnings();
-        let known = registry.auth.ids();
-        Ok(Reloaded {
-            known,
-            revoked: callers.replace(registry.auth),
-            warnings,
-        })
+        Ok(Next { registry })
+    }
+}
+
+/// A registry that may be served with and is not in force yet.
+#[derive(Debug)]
+pub struct Next {
+    registry: Registry,
+}
+
+impl Next {
+    /// The ids of everybody who may call once it is in force.
+    pub fn ids(&self) -> HashSet<Arc<str>> {
+        self.registry.auth.ids()
+    }
+
+    /// Puts its callers in the place of those in force.
+    pub fn put_in_force(self, callers: &Callers) -> Reloaded {
+        Reloaded {
+            known: self.ids(),
+            warnings: self.registry.warnings(),
+            revoked: callers.replace(self.registry.auth),
+        }
     }
 }
 
@@ -209,7 +220,8 @@ mod tests {
         }
 
         fn reload(&self) -> Result<Reloaded, Vec<String>> {
-            self.reload.reload(&self.callers, &|_| Vec::new())
+            let next = self.reload.next(&|_| Vec::new())?;
+            Ok(next.put_in_force(&self.callers))
         }
     }
 
@@ -277,7 +289,7 @@ mod tests {
         assert!(house.reload().unwrap_err()[0].contains("does not exist"));
         write(&house.path(), &[("bob", BOB, 0)]);
         let objections = |registry: &Registry| registry.without_allowance.clone();
-        let refused = house.reload.reload(&house.callers, &objections).unwrap_err();
+        let refused = house.reload.next(&objections).unwrap_err();
         assert_eq!(refused, ["bob"]);
         assert_eq!(
             (who(&house.callers, ALICE).as_deref(), who(&house.callers, BOB)),

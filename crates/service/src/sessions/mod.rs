@@ -203,6 +203,11 @@ impl Keeper {
         }
     }
 
+    /// Keeps the sessions of these callers too: said before they can call.
+    pub fn admit(&self, more: HashSet<Arc<str>>) {
+        self.0.state.lock().table.admit(more);
+    }
+
     /// Keeps the sessions of these callers and no others, from here on too; answers how many are closed by that. A call that
     /// runs in one of them goes on to its answer.
     pub fn retain(&self, callers: HashSet<Arc<str>>) -> usize {

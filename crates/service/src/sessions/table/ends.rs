@@ -51,6 +51,14 @@ impl<F, S> Table<F, S> {
         }
     }
 
+    /// Sessions of these callers are kept too. For callers who are about to be known: one may open a session before those who
+    /// are not any more are told.
+    pub(crate) fn admit(&mut self, more: HashSet<Arc<str>>) {
+        if let Some(callers) = &mut self.callers {
+            callers.extend(more);
+        }
+    }
+
     /// From here on sessions of these callers are kept and no others; answers how many end by that, and what follows.
     pub(crate) fn retain(&mut self, callers: HashSet<Arc<str>>) -> (usize, Vec<Effect<S>>) {
         let strangers: Vec<_> = self

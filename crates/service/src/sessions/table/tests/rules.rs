@@ -349,6 +349,20 @@ fn whose() -> Whose {
 }
 
 #[test]
+fn a_session_of_a_caller_who_has_just_become_one_is_kept() {
+    for admitted in [true, false] {
+        let mut table: Table<(), u64> = Table::new(CAPS);
+        assert_eq!(table.retain(HashSet::from(["bob".into()])).0, 0);
+        if admitted {
+            table.admit(HashSet::from(["alice".into()]));
+        }
+        let session = open(&mut table, 1, "a", 0);
+        table.retain(HashSet::from(["alice".into()]));
+        assert_eq!(table.ended(&session).is_none(), admitted);
+    }
+}
+
+#[test]
 fn a_session_that_would_not_make_room_is_closed_where_its_caller_is_none_any_more() {
     for known in [true, false] {
         let mut table: Table<(), u64> = Table::new(Caps { per_owner: 1, ..CAPS });
