@@ -174,11 +174,13 @@ async fn a_handshake_and_the_header_behind_it_share_the_header_s_time() {
     .start()
     .await;
     for sent in ["", "\x16", "\x16\x03\x01\x01\x00\x01\x00\x00\x7c"] {
+        let start = Instant::now();
         let mut wire = server.connect().await;
         wire.send(sent).await;
-        let closed = wire.closed().await;
+        wire.closed().await;
+        let closed = start.elapsed();
         assert!(
-            closed > Duration::from_millis(200) && closed < Duration::from_millis(800),
+            closed >= Duration::from_millis(290) && closed < Duration::from_secs(5),
             "{sent:?}: {closed:?}"
         );
     }
@@ -192,15 +194,24 @@ async fn a_handshake_and_the_header_behind_it_share_the_header_s_time() {
     wire.closed().await;
     assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
     // Nor does a handshake that is finished late: the time runs from accept.
+    let server = Setup {
+        timeouts: Timeouts {
+            header: Duration::from_secs(2),
+            ..quick()
+        },
+        ..pair.setup()
+    }
+    .start()
+    .await;
     let start = Instant::now();
     let stream = TcpStream::connect(server.address).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let name = ServerName::try_from("localhost").unwrap();
     let client = pair.client(rustls::ALL_VERSIONS, &[]);
     let mut wire = Wire::over(client.connect(name, stream).await.unwrap());
     wire.send("POST /x HTTP/1.1\r\n").await;
     wire.closed().await;
-    assert!(start.elapsed() < Duration::from_millis(430), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(2900), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -213,13 +224,13 @@ async fn who_only_connects_holds_a_place_for_the_header_s_time_and_then_makes_ro
     }
     .start()
     .await;
+    let start = Instant::now();
     let silent = server.connect().await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let start = Instant::now();
     let mut wire = pair.connect(&server).await;
     wire.send(post("Describe", "{}")).await;
     assert_eq!(wire.reply().await.status, 200);
-    assert!(start.elapsed() > Duration::from_millis(150), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(290), "{:?}", start.elapsed());
     drop(silent);
 }
 
@@ -288,12 +299,11 @@ async fn a_refusal_waits_for_no_body_and_survives_one_that_keeps_coming() {
     );
     // Ours is the first end; the socket goes half a second later.
     wire.closed().await;
-    let start = Instant::now();
     while wire.stream.write_all(b" ").await.is_ok() {
         assert!(start.elapsed() < Duration::from_secs(5), "still read");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(start.elapsed() > Duration::from_millis(300), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(490), "{:?}", start.elapsed());
 
     let mut wire = pair.connect(&server).await;
     wire.send(format!("{}content-length: 8000000\r\n\r\n", head("Run", &[JSON])))
