@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _};
-use plimsoll_callers::{Absent, Change, Client, ClientsFile, Saved, Token, edit};
+use plimsoll_callers::{Absent, Change, Client, ClientsError, ClientsFile, Saved, Token, edit};
 use plimsoll_wire::http::SCOPE_RUN;
 
 use crate::streams::{self, say, write_own};
@@ -226,12 +226,19 @@ fn list(args: &ListArgs) -> Result<(), Told> {
 
 fn verify(args: &FileArgs) -> Result<(), Told> {
     let path = file(args)?;
-    let (report, problems) = show::report(path, &ClientsFile::load_itself(path));
+    let file = ClientsFile::load_itself(path);
+    let (report, problems) = show::report(path, &file);
     print(&report)?;
-    match problems {
-        0 => Ok(()),
-        1 => Err("no daemon can use the file: 1 problem".to_owned()),
-        problems => Err(format!("no daemon can use the file: {problems} problems")),
+    match (file, problems) {
+        (Err(ClientsError::Unreadable(_)), _) => {
+            Err("this user cannot read the file, so nothing is known of it".to_owned())
+        }
+        (Err(ClientsError::NotRegular), _) => {
+            Err("no command takes anything but a regular file; where it is a link, verify what it leads to".to_owned())
+        }
+        (_, 0) => Ok(()),
+        (_, 1) => Err("no daemon can use the file: 1 problem".to_owned()),
+        (_, problems) => Err(format!("no daemon can use the file: {problems} problems")),
     }
 }
 

@@ -251,9 +251,9 @@ fn a_token_that_reached_nobody_is_said_to_need_a_rotation() {
             "-token-stdout",
         ];
         let ran = if id == "reader-gone" {
-            let mut child = command(&args).spawn().unwrap();
-            drop(child.stdout.take());
-            finish(child)
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            finish(command(&args).stdout(writer).spawn().unwrap())
         } else {
             redirected(redirection, &args)
         };
