@@ -426,6 +426,6 @@ fn the_versions_are_those_of_the_workspace() {
     );
     let objects = file(MANIFESTS[0]);
     let image = &find(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"];
-    assert_eq!(image.as_str().unwrap(), format!("plimsoll/plimsolld:{version}"));
-    assert!(text("deploy/compose.yaml").contains(&format!("plimsoll/plimsolld:{version}")));
+    assert_eq!(image.as_str().unwrap(), format!("localhost/plimsolld:{version}"));
+    assert!(text("deploy/compose.yaml").contains(&format!("localhost/plimsolld:{version}")));
 }
