@@ -16,6 +16,8 @@ mod serve;
 mod signals;
 mod start;
 mod sys;
+#[cfg(test)]
+mod testing;
 
 pub use help::{help, reference_page, variables_help};
 

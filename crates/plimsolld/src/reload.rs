@@ -108,30 +108,14 @@ impl Reloader {
 mod tests {
     use std::collections::{BTreeMap, HashSet};
     use std::ffi::OsString;
-    use std::io::{self, Write};
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use plimsoll_service::auth::Mode;
     use plimsoll_service::log::Format;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-
-    /// What is written to a log.
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::testing::Lines;
 
     #[tokio::test]
     async fn a_file_that_a_rule_objects_to_is_not_served_with() {
@@ -162,11 +146,7 @@ mod tests {
         let log = Log::new(Format::Json, lines.clone()).unwrap();
         let reload = Reload::read(&lookup).unwrap();
         let reloader = Arc::new(Reloader::new(reload, callers.clone(), None, objections, log.clone()));
-        let told = || {
-            assert!(log.flush(Duration::from_secs(5)));
-            let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-            serde_json::from_str::<Value>(text.lines().last().unwrap()).unwrap()
-        };
+        let told = || lines.records(&log).pop().unwrap();
 
         write("dev");
         reloader.hung_up().await;

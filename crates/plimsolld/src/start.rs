@@ -27,7 +27,7 @@ use crate::signals::Signals;
 const EARLY_DRAIN: Duration = Duration::from_secs(30);
 
 /// How long the last lines may take to leave when nobody reads them.
-const FLUSH_BOUND: Duration = Duration::from_secs(5);
+pub(crate) const FLUSH_BOUND: Duration = Duration::from_secs(5);
 
 /// How long the first sandbox of the session pool may take.
 const SESSION_POOL: Duration = Duration::from_secs(180);
@@ -273,7 +273,6 @@ fn report_panics(log: &Log) {
 mod tests {
     use std::collections::BTreeMap;
     use std::ffi::OsString;
-    use std::io::Write;
     use std::sync::Mutex;
 
     use plimsoll_core::{AdmittedOpen, Evidence, Outcome, RunError};
@@ -282,6 +281,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::testing::Lines;
 
     /// A provider that tells what it was asked to prove, and hangs where it is told to.
     #[derive(Default)]
@@ -406,32 +406,14 @@ mod tests {
         assert_eq!(fault.phase, "session smoke test");
     }
 
-    /// What is written to a log.
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Lines {
-        /// The message and the error of each record so far.
-        fn told(&self, log: &Log) -> Vec<(String, String)> {
-            assert!(log.flush(FLUSH_BOUND));
-            let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-            let records = text.lines().map(|line| serde_json::from_str(line).unwrap());
-            let field = |record: &serde_json::Value, name: &str| record[name].as_str().unwrap().to_owned();
-            records
-                .map(|record| (field(&record, "msg"), field(&record, "error")))
-                .collect()
-        }
+    /// The message and the error of each record so far.
+    fn texts(lines: &Lines, log: &Log) -> Vec<(String, String)> {
+        let field = |record: &serde_json::Value, name: &str| record[name].as_str().unwrap().to_owned();
+        let records = lines.records(log);
+        records
+            .iter()
+            .map(|record| (field(record, "msg"), field(record, "error")))
+            .collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -465,7 +447,7 @@ mod tests {
                 "the runtime cannot be started: no more descriptors",
             )];
             expected.extend(drained.map(|cause| (left, cause)));
-            let told = lines.told(&log);
+            let told = texts(&lines, &log);
             let told: Vec<_> = told.iter().map(|(message, error)| (&**message, &**error)).collect();
             assert_eq!(told, expected);
         }
