@@ -7,6 +7,7 @@
 )]
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// What the command came to.
@@ -46,7 +47,12 @@ impl Ran {
 
 /// The command with an environment of its own: nothing of the developer's reaches it.
 pub(crate) fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    program(Path::new(env!("CARGO_BIN_EXE_plimsoll")), args)
+}
+
+/// The same of another program.
+pub(crate) fn program(program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command
         .args(args)
         .env_clear()

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Ran, command, finish, plimsoll};
+use crate::support::{Ran, command, finish, plimsoll, program};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "fedcba9876543210fedcba9876543210";
@@ -112,18 +112,6 @@ fn redirected(redirection: &str, args: &[&str]) -> Ran {
     let script = format!("exec {} \"$@\" {redirection}", env!("CARGO_BIN_EXE_plimsoll"));
     let args = [&["-c", &script, "sh"], args].concat();
     finish(program(Path::new("/bin/sh"), &args).spawn().unwrap())
-}
-
-#[expect(clippy::disallowed_methods, reason = "the test's subject is this process")]
-fn program(program: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command
-        .args(args)
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
 }
 
 fn mode(path: &Path) -> u32 {
