@@ -55,6 +55,14 @@ async fn four_marks_send_a_call_to_the_next_backend() {
     }
 }
 
+/// Why a snippet of no floor has no answer.
+async fn refused_by(pool: &Pool) -> plimsoll_client::Error {
+    match pool.run_javascript("1").any_tier().send().await {
+        Ok(placed) => panic!("it has one: {placed:?}"),
+        Err(error) => error,
+    }
+}
+
 #[tokio::test]
 async fn every_other_error_is_final() {
     for (code, number, mark) in [
@@ -70,12 +78,7 @@ async fn every_other_error_is_final() {
     ] {
         let first = backend(description(), refuses(code, number)).await;
         let second = backend(description(), runs).await;
-        let error = pool(&[&first, &second])
-            .run_javascript("1")
-            .any_tier()
-            .send()
-            .await
-            .unwrap_err();
+        let error = refused_by(&pool(&[&first, &second])).await;
         assert_eq!((error.code().as_str(), error.not_dispatched()), (code, mark));
         let choice = error.choice().unwrap();
         assert_eq!((choice.backend.as_str(), choice.retried.len()), ("first", 0));
@@ -87,12 +90,7 @@ async fn every_other_error_is_final() {
 async fn when_both_are_full_the_second_one_says_so() {
     let first = backend(description(), refuses("resource_exhausted", Some(6))).await;
     let second = backend(description(), refuses("resource_exhausted", Some(6))).await;
-    let error = pool(&[&first, &second])
-        .run_javascript("1")
-        .any_tier()
-        .send()
-        .await
-        .unwrap_err();
+    let error = refused_by(&pool(&[&first, &second])).await;
     assert_eq!(
         (error.kind(), error.not_dispatched()),
         (ErrorKind::AtCapacity, Some(Refusal::Capacity))
@@ -120,12 +118,7 @@ async fn an_answer_that_cannot_be_believed_is_never_tried_elsewhere() {
     ];
     for (first, kind) in cases {
         let second = backend(description(), runs).await;
-        let error = pool(&[&first, &second])
-            .run_javascript("1")
-            .any_tier()
-            .send()
-            .await
-            .unwrap_err();
+        let error = refused_by(&pool(&[&first, &second])).await;
         assert_eq!((error.kind(), error.not_dispatched()), (kind, None));
         assert_eq!(second.connections(), 0);
     }
@@ -163,7 +156,7 @@ async fn a_backend_below_the_floor_is_never_called() {
     assert_eq!((sent(&first).len(), sent(&second).len()), (0, 1));
 
     let nobody = both.requiring(Requirement::new().backend("third"));
-    let error = nobody.run_javascript("1").any_tier().send().await.unwrap_err();
+    let error = refused_by(&nobody).await;
     assert!(
         error.message().contains("third: the pool has no backend of this name"),
         "{error}"
@@ -317,7 +310,7 @@ async fn an_answer_from_another_environment_is_an_error_with_the_result() {
     let first = backend(claims, runs).await;
     let second = backend(description(), runs).await;
     let pool = pool(&[&first, &second]).requiring(Requirement::new().environment(promised));
-    let error = pool.run_javascript("1").any_tier().send().await.unwrap_err();
+    let error = refused_by(&pool).await;
     assert_eq!(
         (error.kind(), error.code(), error.not_dispatched()),
         (ErrorKind::EnvironmentMismatch, Code::DataLoss, None)
@@ -380,12 +373,7 @@ async fn a_backend_that_goes_down_behind_its_description_costs_one_refusal() {
     .await;
     let second = backend(description(), runs).await;
     // Bytes had left, so whether the call ran is not known, and nobody else is sent it.
-    let error = pool(&[&first, &second])
-        .run_javascript("1")
-        .any_tier()
-        .send()
-        .await
-        .unwrap_err();
+    let error = refused_by(&pool(&[&first, &second])).await;
     assert_eq!((error.kind(), error.not_dispatched()), (ErrorKind::Transport, None));
     assert_eq!(second.connections(), 0);
 
@@ -514,7 +502,7 @@ async fn refresh_asks_everybody_and_says_who_failed_first() {
     assert_eq!(error.code(), Code::Unavailable);
     assert_eq!([&first, &second, &third].map(Server::connections), [1, 1, 1]);
 
-    let error = pool(&[&third]).run_javascript("1").any_tier().send().await.unwrap_err();
+    let error = refused_by(&pool(&[&third])).await;
     assert_eq!(error.kind(), ErrorKind::NoBackend);
     assert!(error.message().contains("serves protocol 5"), "{error}");
 }
