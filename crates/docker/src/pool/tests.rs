@@ -54,6 +54,13 @@ impl Docker {
         self.state().current().unwrap()
     }
 
+    /// Puts a member of this age on the first shelf.
+    async fn waits(&self, age: Duration) {
+        let mut member = self.member().await;
+        member.born = member.born.checked_sub(age).unwrap();
+        self.pool().await.snippets.waiting.lock().push_back(member);
+    }
+
     /// A member of the first shelf, made now.
     async fn member(&self) -> Member {
         let order = Order {
@@ -129,14 +136,10 @@ async fn a_member_past_its_label_is_never_handed_out() {
     let engine = engine();
     let docker = provider(&engine, 1).await;
     let pool = docker.pool().await;
-    let mut old = docker.member().await;
-    old.born = old.born.checked_sub(MEMBER_LIFE).unwrap();
-    pool.snippets.waiting.lock().push_back(old);
+    docker.waits(MEMBER_LIFE).await;
     assert!(pool.claim(Use::Snippet, &docker.snapshot()).await.is_none());
-    // The same a second before its time is one.
-    let mut young = docker.member().await;
-    young.born = young.born.checked_sub(MEMBER_LIFE - Duration::from_secs(30)).unwrap();
-    pool.snippets.waiting.lock().push_back(young);
+    // The same half a minute before its time is one.
+    docker.waits(MEMBER_LIFE - Duration::from_secs(30)).await;
     assert!(pool.claim(Use::Snippet, &docker.snapshot()).await.is_some());
 }
 
@@ -145,9 +148,7 @@ async fn a_member_past_its_label_is_replaced_without_a_claim() {
     let engine = engine();
     let docker = provider(&engine, 1).await;
     let pool = docker.pool().await;
-    let mut old = docker.member().await;
-    old.born = old.born.checked_sub(MEMBER_LIFE).unwrap();
-    pool.snippets.waiting.lock().push_back(old);
+    docker.waits(MEMBER_LIFE).await;
     let removed = format!("/containers/{CONTAINER_ID}");
     assert_eq!(engine.count("DELETE", &removed), 0);
     docker.fills().await;
