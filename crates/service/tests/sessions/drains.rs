@@ -106,14 +106,7 @@ async fn a_drain_waits_for_the_sandbox_of_an_open_that_came_too_late() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_sessions_that_are_suspended_or_about_to_be() {
     let house = House::new(&[("SANDBOX_SESSION_IDLE", "10s")]);
-    let suspended = house.open("alice").await.unwrap().session_id;
-    house.cell("alice", &suspended, "1").await.unwrap();
-    tokio::time::sleep(Duration::from_secs(11)).await;
-    house.script.suspend_waits.store(true, SeqCst);
-    let about_to_be = house.open("alice").await.unwrap().session_id;
-    house.cell("alice", &about_to_be, "1").await.unwrap();
-    tokio::time::sleep(Duration::from_secs(11)).await;
-    assert_eq!((house.script.suspends.load(SeqCst), house.readings().suspended), (2, 1));
+    let [suspended, about_to_be] = house.suspended_and_about_to_be().await;
     let (left, ()) = tokio::join!(house.keeper.drain(BUDGET), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         house.script.suspending.notify_one();

@@ -92,14 +92,7 @@ async fn an_open_that_is_under_way_is_answered_and_its_session_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn sessions_that_are_suspended_or_about_to_be_are_closed_too() {
     let house = House::new(&[("SANDBOX_SESSION_IDLE", "10s")]);
-    let suspended = house.open("alice").await.unwrap().session_id;
-    house.cell("alice", &suspended, "1").await.unwrap();
-    tokio::time::sleep(Duration::from_secs(11)).await;
-    house.script.suspend_waits.store(true, SeqCst);
-    let about_to_be = house.open("alice").await.unwrap().session_id;
-    house.cell("alice", &about_to_be, "1").await.unwrap();
-    tokio::time::sleep(Duration::from_secs(11)).await;
-    assert_eq!((house.script.suspends.load(SeqCst), house.readings().suspended), (2, 1));
+    let [suspended, about_to_be] = house.suspended_and_about_to_be().await;
     assert_eq!(house.keeper.retain(only(&[])), 2);
     house.script.suspending.notify_one();
     house.nothing_is_left().await;

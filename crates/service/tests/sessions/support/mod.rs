@@ -144,6 +144,19 @@ impl House {
         self.corridor.open_session(context(who), request).await
     }
 
+    /// Two sessions of `alice` where a session idles for 10 s: one is suspended, of the other the suspension hangs.
+    pub(crate) async fn suspended_and_about_to_be(&self) -> [SessionId; 2] {
+        let suspended = self.open("alice").await.unwrap().session_id;
+        self.cell("alice", &suspended, "1").await.unwrap();
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        self.script.suspend_waits.store(true, SeqCst);
+        let about_to_be = self.open("alice").await.unwrap().session_id;
+        self.cell("alice", &about_to_be, "1").await.unwrap();
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        assert_eq!((self.script.suspends.load(SeqCst), self.readings().suspended), (2, 1));
+        [suspended, about_to_be]
+    }
+
     pub(crate) async fn open_for(&self, who: &str, owner: &str) -> Result<OpenedSession, RunError> {
         self.open_with(who, |request| request.owner = owner.to_owned()).await
     }
