@@ -96,8 +96,8 @@ impl Seen {
         let last_oom_kills = Later::spawn(async move {
             let process = watched.get().await?;
             process.gone().await.ok()?;
-            // The engine takes the control groups away soon after.
-            Some(process.groups().oom_kills())
+            // Now, because the engine takes the control groups away soon after.
+            Some(process.oom_kills().await)
         });
         Self {
             process,

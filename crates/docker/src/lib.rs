@@ -16,6 +16,7 @@ pub mod image_ref;
 mod later;
 mod launch;
 mod limits_hit;
+mod oom;
 pub mod orphans;
 pub mod platform;
 mod pool;

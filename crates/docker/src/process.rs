@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 
+use crate::oom::OomNotice;
 use crate::sys::watched;
 
 /// Where the kernel shows control groups on a usual host.
@@ -20,6 +21,8 @@ const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 pub(crate) struct SandboxProcess {
     handle: AsyncFd<OwnedFd>,
     groups: ControlGroups,
+    /// `None` where the kernel gives none.
+    oom: Option<OomNotice>,
 }
 
 /// The control groups of one container, found through its process.
@@ -68,7 +71,9 @@ impl SandboxProcess {
         let groups = ControlGroups::read(&listing, container_id, Path::new(CGROUP_ROOT));
         let groups = groups.ok_or(NotOurs::Foreign { pid })?;
         let handle = watched(handle).map_err(no_handle)?;
-        Ok(Self { handle, groups })
+        // Without the notice there is still the count of the group, for as long as the group is there.
+        let oom = groups.oom_notice().ok();
+        Ok(Self { handle, groups, oom })
     }
 
     /// Waits until the process has ended.
@@ -77,6 +82,16 @@ impl SandboxProcess {
     /// The handle cannot be waited for.
     pub(crate) async fn gone(&self) -> io::Result<()> {
         self.handle.readable().await.map(|_| ())
+    }
+
+    /// How many processes of the container the out-of-memory killer took; at most 1 once its control group is gone, and 0 where
+    /// the kernel does not tell.
+    pub(crate) async fn oom_kills(&self) -> u64 {
+        match (self.groups.oom_kills(), &self.oom) {
+            (Some(count), _) => count,
+            (None, Some(notice)) => u64::from(notice.met().await),
+            (None, None) => 0,
+        }
     }
 
     /// Its control groups.
@@ -162,16 +177,24 @@ impl ControlGroups {
         value(self.cpuset.as_deref(), "cpuset.cpus")
     }
 
-    /// How many processes the out-of-memory killer took; 0 where the kernel does not tell.
-    pub(crate) fn oom_kills(&self) -> u64 {
+    /// A count of the times that they are out of memory, which outlives them.
+    fn oom_notice(&self) -> io::Result<OomNotice> {
+        match &self.memory {
+            Some(group) if !self.unified => OomNotice::on(group),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// How many processes the out-of-memory killer took; `None` where the kernel does not tell, or the group is gone.
+    fn oom_kills(&self) -> Option<u64> {
         let name = if self.unified {
             "memory.events"
         } else {
             "memory.oom_control"
         };
-        let text = value(self.memory.as_deref(), name).unwrap_or_default();
-        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+        let text = value(self.memory.as_deref(), name).ok()?;
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+        count.trim().parse().ok()
     }
 
     /// The most memory the group held, in bytes; 0 where the kernel does not tell.

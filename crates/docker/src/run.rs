@@ -179,7 +179,7 @@ pub(crate) async fn seen_from_the_host(member: &mut Member, talked: &mut Talked)
         return;
     };
     // A container serves one call, so its whole count is the call's.
-    limits.oom_kills = process.groups().oom_kills();
+    limits.oom_kills = process.oom_kills().await;
     limits.peak_memory = process.groups().peak_memory();
 }
 

@@ -21,6 +21,10 @@ async fn main() -> anyhow::Result<()> {
             let step = std::env::args().nth(2).context("the second argument is the step")?;
             hold_step(&Sandbox::from_env().await?, step).await
         }
+        "answer-step" => {
+            let step = std::env::args().nth(2).context("the second argument is the step")?;
+            answer_step(&Sandbox::from_env().await?, step).await
+        }
         "series" => series(&Sandbox::from_env().await?).await,
         "reconcile" => clear_away().await,
         other => bail!("no such task: {other}"),
@@ -58,6 +62,15 @@ async fn hold_step(sandbox: &Sandbox, step: String) -> anyhow::Result<()> {
     let project = sandbox.run_project(Project::new().step(step)).any_tier();
     let ended = project.timeout(Duration::from_secs(120)).send().await;
     bail!("the run ended: {ended:?}")
+}
+
+/// Says that it is there, runs a project of this step, and says which limit it met.
+async fn answer_step(sandbox: &Sandbox, step: String) -> anyhow::Result<()> {
+    tell(&json!({ "holds": true }))?;
+    let project = sandbox.run_project(Project::new().step(step)).any_tier();
+    let ran = project.timeout(Duration::from_secs(120)).send().await?;
+    let limit = ran.diagnostics.limit_hit.map(|limit| limit.as_str());
+    tell(&json!({ "limit": limit, "outcome": ran.outcome_detail }))
 }
 
 /// Runs of every end, and what there is before and after them.

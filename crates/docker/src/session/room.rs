@@ -399,7 +399,7 @@ impl Entered<'_> {
             return;
         }
         if let Some(process) = inside.member.container.process().await {
-            let count = process.groups().oom_kills();
+            let count = process.oom_kills().await;
             limits.oom_kills = count.saturating_sub(inside.oom_kills);
             limits.peak_memory = process.groups().peak_memory();
             inside.oom_kills = count;

@@ -4,68 +4,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::Value;
-use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::engine;
+use crate::embedder::Embedder;
 use crate::support::{run, runtime};
-
-/// The program, and its own folder for temporary files: what lies in it is what it made.
-struct Embedder {
-    child: Child,
-    told: BufReader<ChildStdout>,
-    temp: TempDir,
-}
-
-impl Embedder {
-    fn start(task: &str, more: &[(&str, &str)]) -> Self {
-        let temp = tempfile::tempdir().unwrap();
-        let mut child = Self::spawn(task, temp.path(), more);
-        let told = BufReader::new(child.stdout.take().unwrap());
-        Self { child, told, temp }
-    }
-
-    fn spawn(task: &str, temp: &Path, more: &[(&str, &str)]) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_embedder-under-test"));
-        command
-            .arg(task)
-            .env("TMPDIR", temp)
-            .env("SANDBOX_PROVIDER", "docker")
-            .env("SANDBOX_DOCKER_RUNTIME", runtime())
-            .envs(more.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true);
-        command.spawn().unwrap()
-    }
-
-    /// The next process with the same folder looks for what dead ones left.
-    async fn cleared(&self) {
-        let mut next = Self::spawn("reconcile", self.temp.path(), &[]);
-        let status = next.wait().await.unwrap();
-        assert!(status.success(), "{status}");
-    }
-
-    /// Its next line.
-    async fn tells(&mut self) -> Value {
-        let mut line = String::new();
-        let read = tokio::time::timeout(Duration::from_secs(120), self.told.read_line(&mut line));
-        read.await.unwrap().unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
-    }
-
-    /// Its containers.
-    async fn containers(&self) -> Vec<String> {
-        let temp = self.temp.path().to_str().unwrap();
-        let all = engine::owners().await.into_iter();
-        all.filter(|(_, owner)| owner.starts_with(temp))
-            .map(|(id, _)| id)
-            .collect()
-    }
-}
 
 /// Processes of this host that belong to one of the containers: their control groups name it.
 pub(crate) fn processes_of(containers: &[String]) -> Vec<String> {
@@ -105,7 +48,7 @@ pub(crate) fn groups_of(containers: &[String], folder: &Path, depth: u32) -> Vec
 fn every_end_of_a_run_leaves_nothing_behind() {
     run(async {
         for pool in ["0", "1"] {
-            let mut embedder = Embedder::start("series", &[("SANDBOX_READY_POOL", pool)]);
+            let mut embedder = Embedder::start(&["series"], &[("SANDBOX_READY_POOL", pool)]);
             let told = embedder.tells().await;
             assert_eq!(told["before"], told["after"], "pool {pool}: {told}");
             let status = embedder.child.wait().await.unwrap();
@@ -154,7 +97,7 @@ fn the_command_leaves_no_folder_behind() {
 #[test]
 fn no_guest_code_runs_two_seconds_after_its_embedder_was_killed_and_the_next_look_removes_the_rest() {
     run(async {
-        let mut embedder = Embedder::start("hold", &[("SANDBOX_READY_POOL", "1")]);
+        let mut embedder = Embedder::start(&["hold"], &[("SANDBOX_READY_POOL", "1")]);
         embedder.tells().await;
         // A snippet and a project that run, and one of each that waits.
         let mut containers = Vec::new();
@@ -202,7 +145,7 @@ fn no_guest_code_runs_two_seconds_after_its_embedder_was_killed_and_the_next_loo
 #[test]
 fn a_container_of_a_live_owner_is_never_taken_for_an_orphan() {
     run(async {
-        let mut embedder = Embedder::start("hold", &[]);
+        let mut embedder = Embedder::start(&["hold"], &[]);
         embedder.tells().await;
         // The containers of its smoke test go first.
         let mut held = embedder.containers().await;

@@ -5,11 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod artifacts;
+mod embedder;
 mod engine;
 mod first_process;
 mod grants;
 mod guest_view;
 mod images;
+mod late_look;
 mod leftovers;
 mod own_engine;
 mod pool;
