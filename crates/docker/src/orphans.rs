@@ -153,8 +153,8 @@ async fn removed_and_gone(engine: &Engine, name: &str) -> Result<(), EngineError
     }
 }
 
-/// Removes what dead daemons and ended lives left: containers, then folders. `holds` knows this process's own containers by
-/// name or ID, which are never touched. Returns how many containers were removed.
+/// Removes what dead daemons and ended lives left, and what this one could not remove before: containers, then folders. `holds`
+/// knows this process's own containers by name or ID, from before they are made until they are gone; those are never touched. Returns how many containers were removed.
 ///
 /// # Errors
 /// The engine's listing cannot be had whole; then nothing is removed.
@@ -176,6 +176,10 @@ pub async fn reconcile(
     let mut removed = 0;
     for container in &listed {
         if container.names().chain([container.id.as_str()]).any(&holds) || !owners.orphaned(container, now).await {
+            continue;
+        }
+        if owners.is_own(container) && !engine.exists(&container.id).await? {
+            // Held when it was listed, and removed since.
             continue;
         }
         match force_remove(engine, &container.id).await {
@@ -202,7 +206,9 @@ enum Owner {
     /// Another process that answers: what runs is its own business, whatever the clock says of a label. A clock that was set
     /// ahead makes every label past.
     Alive,
-    /// This daemon, which knows what it holds, or one that cannot be seen from here.
+    /// This daemon, which knows what it holds: what it does not hold any more it has tried to remove, in vain.
+    Own,
+    /// One that cannot be seen from here.
     Untold,
 }
 
@@ -215,16 +221,22 @@ impl Owners<'_> {
         let expires = container.label(EXPIRES_LABEL).and_then(|text| text.parse::<u64>().ok());
         let past = expires.is_some_and(|expires| now > expires.saturating_add(GRACE.as_secs()));
         match owner {
-            Owner::Dead => true,
+            Owner::Dead | Owner::Own => true,
             // One that is over has no code to lose, and an embedder that lost it does not look again.
             Owner::Alive => past && container.is_over(),
             Owner::Untold => past,
         }
     }
 
+    fn is_own(&self, container: &Listed) -> bool {
+        container
+            .label(OWNER_LABEL)
+            .is_some_and(|owner| Path::new(owner) == self.own)
+    }
+
     async fn judge(&mut self, owner: &str) -> Owner {
         if Path::new(owner) == self.own {
-            return Owner::Untold;
+            return Owner::Own;
         }
         if let Some(known) = self.judged.get(owner) {
             return *known;

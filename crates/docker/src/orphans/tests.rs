@@ -128,11 +128,33 @@ async fn a_label_five_minutes_past_is_an_orphan_where_no_other_daemon_answers_fo
             listed("one", "1", None),
             listed("elsewhere", &at(-302), Some(elsewhere)),
             exited("others-and-over", &at(-302), other.path()),
-            listed("own-and-forgotten", &at(-302), Some(folder.path())),
         ]),
     )
     .await;
-    assert_eq!(reconcile(&engine, &folder, |_| false).await, Ok(4));
+    assert_eq!(reconcile(&engine, &folder, |_| false).await, Ok(3));
+}
+
+#[tokio::test]
+async fn what_this_daemon_could_not_remove_before_is_an_orphan_at_once_and_what_it_has_removed_since_is_none() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = PrivateFolder::open_in(temp.path()).unwrap();
+    let own = |name| listed(name, &at(3600), Some(folder.path()));
+    let fake = FakeEngine::healthy();
+    let listings = [
+        json!([own("removed-since"), own("left")]),
+        json!([]),
+        // It is looked for, and looked for again once it was removed.
+        json!([own("left")]),
+        json!([]),
+    ];
+    fake.on(
+        "GET",
+        "/containers/json",
+        listings.map(|listing| Reply::Json(200, listing)),
+    );
+    let engine = Engine::connect(fake.socket()).await.unwrap().0;
+    assert_eq!(reconcile(&engine, &folder, |_| false).await, Ok(1));
+    assert_eq!(removed(&fake), ["left"]);
 }
 
 #[tokio::test]
