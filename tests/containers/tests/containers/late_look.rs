@@ -13,7 +13,7 @@ use crate::support::{gvisor, run};
 /// Begins after a while, and then takes all memory with many small processes: under gVisor that ends the sandbox.
 const MANY_SMALL: &str = r#"python3 -c '
 import os, time
-time.sleep(9)
+time.sleep(6)
 for _ in range(60):
     if os.fork() == 0:
         held = bytearray(b"x" * (8 << 20))
@@ -22,7 +22,7 @@ time.sleep(3)
 '"#;
 
 /// Begins after a while, and ends its sandbox in another way.
-const ENDS: &str = "sleep 9; kill -9 1; kill -9 -1";
+const ENDS: &str = "sleep 6; kill -9 1; kill -9 -1";
 
 /// What the embedder says of this step when it was stopped before the step did anything, and went on when all was over.
 async fn seen_late(step: &str, ends_the_sandbox: bool) -> serde_json::Value {
