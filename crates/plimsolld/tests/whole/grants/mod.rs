@@ -1,11 +1,11 @@
 //! Grants through the real daemon: who may name a profile, what its API and its caller see, what log and metrics keep.
 #![allow(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
-mod api;
+pub(crate) mod api;
 mod audit;
 mod lookup;
 mod metrics;
 mod runs;
 mod secrecy;
-mod setup;
+pub(crate) mod setup;
 mod start;
