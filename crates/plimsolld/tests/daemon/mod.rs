@@ -144,7 +144,8 @@ impl Daemon {
         Self::spawn(command(program, &[]).envs(quiet_ports(values)).uid(user))
     }
 
-    fn spawn(command: &mut Command) -> Self {
+    /// The same for a command of the test's own.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));

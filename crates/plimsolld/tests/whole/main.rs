@@ -4,10 +4,12 @@ mod check;
 #[path = "../daemon/mod.rs"]
 mod daemon;
 mod fail_closed;
+mod faults;
 mod field_cases;
 mod field_cases_grants;
 mod grants;
 mod hardened;
+mod low_privilege;
 mod reload;
 mod serve;
 mod sessions;
