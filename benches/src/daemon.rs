@@ -13,8 +13,11 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// The one token of a measured daemon; its file holds the fingerprint only.
+/// The token a measured daemon is called with; its file holds the fingerprint only.
 pub const TOKEN: &str = "benchmark-token-0123456789abcdefghijklmnop";
+
+/// The token of another caller.
+pub const OTHER_TOKEN: &str = "other-benchmark-token-0123456789abcdefghijkl";
 
 /// How the daemon is started.
 #[derive(Clone, Debug)]
@@ -236,8 +239,11 @@ pub async fn eventually(within: Duration, mut holds: impl AsyncFnMut() -> bool) 
 #[expect(clippy::disallowed_methods, reason = "a benchmark starts the daemon it measures")]
 fn command(program: &Program, folder: &Path, more: &[(&str, &str)]) -> anyhow::Result<Command> {
     let clients = folder.join("clients.json");
-    let digest: String = Sha256::digest(TOKEN).iter().map(|byte| format!("{byte:02x}")).collect();
-    let file = json!({ "clients": [{ "id": "bench", "token_sha256": digest, "scopes": ["code:run"] }] });
+    let caller = |id: &str, token: &str| {
+        let digest: String = Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect();
+        json!({ "id": id, "token_sha256": digest, "scopes": ["code:run"] })
+    };
+    let file = json!({ "clients": [caller("bench", TOKEN), caller("other", OTHER_TOKEN)] });
     fs_err::write(&clients, file.to_string())?;
     let mut command = Command::new(&program.path);
     command

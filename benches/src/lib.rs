@@ -5,6 +5,7 @@
 //! busy machine slows both. [`load`] is the mixed load test; a shorter form of it runs with the tests.
 
 pub mod daemon;
+pub mod hostile;
 pub mod http;
 pub mod load;
 pub mod rows;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use plimsoll_benches::daemon::Program;
-use plimsoll_benches::rows::{CONTAINER_NAMES, NAMES, Options, measure};
+use plimsoll_benches::rows::{CONTAINER_NAMES, LONG_NAMES, NAMES, Options, attack, measure};
 
 const HELP: &str = "\
 Measures what SPECIFICATION.md promises, and prints each row for people and as a line of JSON.
@@ -16,6 +16,7 @@ Usage: plimsoll-benches [OPTIONS] [ROW...]
 
 Rows: in-process loopback throughput start memory process deadline broker neighbour session-cell
 session-open session-idle session-calls load; without any, all of these.
+Rows that are measured when they are named: hostile (10,000 connections; needs root) and soak (half an hour).
 Rows that need a container engine with gVisor and the images: pool-runc cold-runc pool-runsc project-runc burst quick
 leftovers session-open-runc session-open-runsc session-cell-runc session-cell-runsc session-cells-runc
 session-cells-runsc; `containers` means all of these.
@@ -25,6 +26,7 @@ Options:
   --runs N         runs of the memory row (default 1000000)
   --container-runs N runs of the leftovers row (default 5000)
   --seconds N      length of the load test (default 60)
+  --minutes N      length of the soak (default 30)
   --node PATH      the node to compare with (default: node on PATH)
   --plimsolld PATH the daemon to measure (default: the one built beside this program)
 
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
 fn run() -> anyhow::Result<bool> {
     let mut daemon = None;
     let mut rows: Vec<String> = Vec::new();
-    let (mut memory_runs, mut container_runs, mut seconds) = (1_000_000, 5_000, 60);
+    let (mut memory_runs, mut container_runs, mut seconds, mut minutes) = (1_000_000, 5_000, 60, 30);
     let mut node = PathBuf::from("node");
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -57,6 +59,13 @@ fn run() -> anyhow::Result<bool> {
             }
             "--runs" => memory_runs = value()?.parse().context("--runs is a whole number")?,
             "--seconds" => seconds = value()?.parse().context("--seconds is a whole number")?,
+            "--minutes" => minutes = value()?.parse().context("--minutes is a whole number")?,
+            // What the row `hostile` starts this program for, in another process.
+            "--attack" => {
+                let target = value()?.parse().context("--attack takes an address")?;
+                runtime()?.block_on(attack(target))?;
+                return Ok(true);
+            }
             "--node" => node = value()?.into(),
             "--plimsolld" => {
                 daemon = Some(Program {
@@ -66,7 +75,9 @@ fn run() -> anyhow::Result<bool> {
             }
             "--container-runs" => container_runs = value()?.parse().context("--container-runs is a whole number")?,
             "containers" => rows.extend(CONTAINER_NAMES.map(str::to_owned)),
-            row if NAMES.contains(&row) || CONTAINER_NAMES.contains(&row) => rows.push(row.to_owned()),
+            row if NAMES.contains(&row) || LONG_NAMES.contains(&row) || CONTAINER_NAMES.contains(&row) => {
+                rows.push(row.to_owned());
+            }
             other => anyhow::bail!("{other} is no option and no row; --help names them"),
         }
     }
@@ -78,9 +89,10 @@ fn run() -> anyhow::Result<bool> {
         memory_runs,
         container_runs,
         load: Duration::from_secs(seconds),
+        soak: Duration::from_secs(60 * minutes),
         node,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = runtime()?;
     let mut out = std::io::stdout().lock();
     let mut all_hold = true;
     for name in rows {
@@ -102,4 +114,8 @@ fn run() -> anyhow::Result<bool> {
         out.flush()?;
     }
     Ok(all_hold)
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

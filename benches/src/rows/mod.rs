@@ -4,14 +4,18 @@ mod broker;
 mod container_sessions;
 mod containers;
 mod deadline;
+mod hostile;
 mod in_process;
 mod leftovers;
 mod memory;
 mod neighbour;
 mod over_loopback;
 mod sessions;
+mod soak;
 mod start;
 mod whole_process;
+
+pub use hostile::attack;
 
 use crate::Row;
 use crate::daemon::Program;
@@ -27,6 +31,8 @@ pub struct Options {
     pub container_runs: u64,
     /// How long the load test lasts.
     pub load: std::time::Duration,
+    /// How long the soak lasts.
+    pub soak: std::time::Duration,
     /// The `node` to compare with.
     pub node: std::path::PathBuf,
 }
@@ -48,6 +54,9 @@ pub const NAMES: [&str; 14] = [
     "session-calls",
     "load",
 ];
+
+/// Rows that take long, or root; measured when they are named.
+pub const LONG_NAMES: [&str; 2] = ["hostile", "soak"];
 
 /// Rows that need a container engine with gVisor, and the images; measured when they are named.
 pub const CONTAINER_NAMES: [&str; 13] = [
@@ -87,6 +96,8 @@ pub async fn measure(name: &str, options: &Options) -> anyhow::Result<Row> {
         "session-idle" => sessions::idle(&daemon()?).await,
         "session-calls" => sessions::calls(&daemon()?).await,
         "load" => crate::load::measure(&daemon()?, options.load).await,
+        "hostile" => hostile::measure(&daemon()?).await,
+        "soak" => soak::measure(&daemon()?, options.soak).await,
         "pool-runc" => containers::against_docker_run(&daemon()?, containers::POOL_RUNC).await,
         "cold-runc" => containers::against_docker_run(&daemon()?, containers::COLD_RUNC).await,
         "pool-runsc" => containers::against_docker_run(&daemon()?, containers::POOL_RUNSC).await,
@@ -101,8 +112,9 @@ pub async fn measure(name: &str, options: &Options) -> anyhow::Result<Row> {
         "session-cells-runc" => container_sessions::cells(&daemon()?, container_sessions::CELLS_RUNC).await,
         "session-cells-runsc" => container_sessions::cells(&daemon()?, container_sessions::CELLS_RUNSC).await,
         other => anyhow::bail!(
-            "there is no row {other}; the rows are {} and {}",
+            "there is no row {other}; the rows are {}, {} and {}",
             NAMES.join(", "),
+            LONG_NAMES.join(", "),
             CONTAINER_NAMES.join(", ")
         ),
     }
