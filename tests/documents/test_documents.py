@@ -135,3 +135,52 @@ def test_no_program_or_archive_is_committed() -> None:
         path = ROOT / name
         if path.is_file() and not name.startswith("fuzz/corpus/"):
             assert not path.read_bytes().startswith(magic), f"{name} is a program or an archive"
+
+
+def printed_texts() -> list[str]:
+    """The sources that print messages, one text each: string literals joined, and `…` for what is filled in."""
+    texts = []
+    for path in sorted((ROOT / "crates").glob("*/src/**/*.rs")):
+        source = re.sub(r"\\\n\s*", "", path.read_text())
+        # What is filled in may itself hold braces of a format, never a quote.
+        source = re.sub(r"\{[\w.:?#]*\}", "…", source)
+        texts.append(source.replace('\\"', '"'))
+    return texts
+
+
+def test_every_text_on_the_page_about_troubles_is_one_that_is_printed() -> None:
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    told = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(told) > 45
+    assert len(set(told)) == len(told)
+    sources = printed_texts()
+    for text in told:
+        assert any(f'"{text}"' in source for source in sources), f"nothing prints {text!r}"
+
+
+# Each sentence of the list of limitations that users must be told, by a phrase of the page about limitations.
+LIMITATIONS = [
+    "builds no walls itself",
+    "A tier is evidence, not attestation",
+    "No claim is made against timing or cache side channels",
+    "weakest tier",
+    "JavaScript only: snippets, projects of `node FILE` steps, and sessions",
+    "nothing can be installed during a run",
+    "No control plane over several daemons",
+    "No automatic update",
+    "a rebuild can change what software they hold",
+    "Sessions are in memory: a restart forgets them",
+    "limits are per daemon",
+    "needs a restart unless `PLIMSOLL_CLIENTS_RELOAD` is on",
+    "Every grant is a path out for data",
+    "The output of a run is untrusted input",
+    "Access to the container engine is root on that host",
+    "all guests are one user of the host's kernel",
+    "Runs on one host share its hardware",
+]
+
+
+@pytest.mark.parametrize("phrase", LIMITATIONS)
+def test_the_page_about_limitations_has_each_that_users_must_be_told(phrase: str) -> None:
+    page = re.sub(r"\s+", " ", (ROOT / "docs/limitations.md").read_text())
+    assert phrase in page
