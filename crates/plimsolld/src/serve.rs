@@ -82,6 +82,7 @@ impl Service {
             reload,
             profiles,
             hardened,
+            tls,
             ..
         } = config;
         let metrics = Arc::new(Metrics::default());
@@ -111,6 +112,7 @@ impl Service {
                     proven,
                     current,
                     log_write_errors,
+                    failed_handshakes: tls.as_ref().map(Tls::failed_handshakes),
                     sessions: keeper.as_ref().map(Keeper::readings),
                 })
             }
@@ -222,6 +224,7 @@ impl Service {
             tell_end(metrics.await, "PLIMSOLL_METRICS_ADDR", &log);
         }
         refused_credentials.tell();
+        log.tell_refused();
         log.info("stopped").send();
         Ok(ended)
     }
@@ -285,7 +288,7 @@ pub(crate) async fn drain_provider(sandbox: &dyn Sandbox, budget: Duration, log:
 }
 
 /// At start and once a minute: removes what dead processes left behind, restores a fallen tier, and tells of refused
-/// credentials nobody has heard of yet.
+/// credentials and calls nobody has heard of yet.
 async fn background(
     readiness: Readiness,
     sandbox: Arc<dyn Sandbox>,
@@ -298,6 +301,7 @@ async fn background(
         tokio::time::sleep(BACKGROUND).await;
         readiness.restore(proven).await;
         refused_credentials.tell();
+        log.tell_refused();
     }
 }
 

@@ -93,6 +93,8 @@ pub(crate) fn serve(program: &str, environment: impl FnOnce() -> Environment) ->
 
 fn start(environment: Environment, log: &Log) -> Result<Ended, Told> {
     let config = Config::read(&environment).map_err(|problems| told(log, problems))?;
+    let telling = config.settings.log_refusals.then(|| log.clone().telling_refusals());
+    let log = telling.as_ref().unwrap_or(log);
     for warning in config.warnings() {
         log.warn(&warning).send();
     }

@@ -19,7 +19,7 @@ use plimsoll_record::{Answer, SessionAnswer};
 use plimsoll_sandbox::{AdmittedCall, BoxFuture, DispatchContext, Sandbox, Settled, dispatch};
 
 use crate::audit::{self, Audited};
-use crate::handler::{CallContext, Handler, SessionError, no_sessions};
+use crate::handler::{CallContext, Handler, SessionError, no_sessions, op_of};
 use crate::limiter::Limiter;
 use crate::log::Log;
 use crate::metrics::{Metrics, ProfileCalls};
@@ -70,12 +70,13 @@ impl Corridor {
     }
 
     async fn drive(self, context: CallContext, request: RunRequest) -> Result<Answer, RunError> {
+        let op = op_of(request.payload.as_ref(), "run");
         let admitted = self.0.authorize(&context, request).and_then(|call| {
             still_wanted(&context)?;
             let permit = self.0.acquire(&context)?;
             Ok(call.admit(permit))
         });
-        let call = admitted.inspect_err(|refusal| self.refused(refusal))?;
+        let call = admitted.inspect_err(|refusal| self.refused(context.principal.key(), op, refusal))?;
 
         // Dropping this future (the caller hung up) fires the token; the task goes on until the call is settled.
         let hung_up = context.cancelled.clone().drop_guard();
@@ -95,9 +96,9 @@ impl Corridor {
 }
 
 impl Corridor {
-    fn count_refusal<T>(&self, answer: Result<T, RunError>) -> Result<T, RunError> {
+    fn count_refusal<T>(&self, caller: &str, op: &'static str, answer: Result<T, RunError>) -> Result<T, RunError> {
         if let Err(RunError::NotDispatched(refusal)) = &answer {
-            self.refused(refusal);
+            self.refused(caller, op, refusal);
         }
         answer
     }
@@ -196,9 +197,10 @@ impl Books {
         audit::write(&self.log, caller, settled, isolation);
     }
 
-    /// A refusal that was not admitted, for the metrics.
-    pub(crate) fn refused(&self, refusal: &Refusal) {
+    /// A call that was refused and not admitted: it is counted, and told where that was asked for.
+    pub(crate) fn refused(&self, caller: &str, op: &'static str, refusal: &Refusal) {
         self.metrics.refused(Some(refusal.reason()), refusal.code());
+        self.log.refused(caller, op, refusal);
     }
 
     /// How a granted run reaches its API: as every process does, with its calls counted. `caps` are the route counts it
@@ -239,12 +241,13 @@ impl Handler for Corridor {
             Ok((keeper.clone(), open))
         });
         let corridor = self.clone();
+        let caller = Arc::clone(context.principal.key());
         Box::pin(async move {
             let opened = match open {
                 Ok((keeper, open)) => keeper.open(context, open).await,
                 Err(refusal) => Err(refusal.into()),
             };
-            corridor.count_refusal(opened)
+            corridor.count_refusal(&caller, "open", opened)
         })
     }
 
@@ -254,6 +257,7 @@ impl Handler for Corridor {
         request: SessionRunRequest,
     ) -> BoxFuture<'static, Result<SessionAnswer, SessionError>> {
         let rooms = &self.0;
+        let op = op_of(request.run.payload.as_ref(), "session");
         let grant = |name: Option<&str>| {
             name.map(|name| {
                 let selected = rooms.look_up(&context, name)?;
@@ -268,7 +272,7 @@ impl Handler for Corridor {
         match call {
             Ok((keeper, call)) => keeper.run(context, call),
             Err(refusal) => {
-                self.refused(&refusal);
+                self.refused(context.principal.key(), op, &refusal);
                 Box::pin(std::future::ready(Err(RunError::from(refusal).into())))
             }
         }
@@ -281,17 +285,18 @@ impl Handler for Corridor {
     ) -> BoxFuture<'static, Result<ClosedSession, RunError>> {
         let keeper = self.0.keeper(request.protocol).cloned();
         let corridor = self.clone();
+        let caller = Arc::clone(context.principal.key());
         Box::pin(async move {
             let closed = match keeper {
                 Ok(keeper) => keeper.close(context, &request.session_id).await,
                 Err(refusal) => Err(refusal.into()),
             };
-            corridor.count_refusal(closed)
+            corridor.count_refusal(&caller, "close", closed)
         })
     }
 
-    fn refused(&self, refusal: &Refusal) {
-        self.0.books.refused(refusal);
+    fn refused(&self, caller: &str, op: &'static str, refusal: &Refusal) {
+        self.0.books.refused(caller, op, refusal);
     }
 
     fn log_fault(&self, fault: &Fault) -> String {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use plimsoll_core::{
-    CloseRequest, ClosedSession, Evidence, Fault, OpenRequest, OpenedSession, Refusal, RunError, RunRequest,
+    CloseRequest, ClosedSession, Evidence, Fault, OpenRequest, OpenedSession, Payload, Refusal, RunError, RunRequest,
     SessionRunRequest, SessionTerms, check_protocol,
 };
 use plimsoll_record::{Answer, RunRecord, SessionAnswer};
@@ -52,6 +52,11 @@ pub(crate) fn no_sessions() -> Refusal {
     Refusal::unsupported("this daemon keeps no sessions; use Run, or a daemon whose Describe states sessions")
 }
 
+/// What a call is called in the log: its payload's kind, or its procedure where it carries none.
+pub(crate) fn op_of(payload: Option<&Payload>, procedure: &'static str) -> &'static str {
+    payload.map_or(procedure, |payload| payload.kind().as_str())
+}
+
 /// What stands behind the procedures.
 pub trait Handler: Send + Sync + 'static {
     /// Current evidence; Describe is made of it alone.
@@ -72,38 +77,39 @@ pub trait Handler: Send + Sync + 'static {
     /// It is opened in a task of its own: dropping the returned future gives the open up, and nothing stays behind.
     fn open_session(
         &self,
-        _: CallContext,
+        context: CallContext,
         request: OpenRequest,
     ) -> BoxFuture<'static, Result<OpenedSession, RunError>> {
         let refusal = check_protocol(request.protocol).err().unwrap_or_else(no_sessions);
-        self.refused(&refusal);
+        self.refused(context.principal.key(), "open", &refusal);
         Box::pin(std::future::ready(Err(refusal.into())))
     }
 
     /// Runs one decoded request in its session, to its final answer. As [`Handler::run`] otherwise.
     fn session_run(
         &self,
-        _: CallContext,
+        context: CallContext,
         request: SessionRunRequest,
     ) -> BoxFuture<'static, Result<SessionAnswer, SessionError>> {
         let refusal = check_protocol(request.run.protocol).err().unwrap_or_else(no_sessions);
-        self.refused(&refusal);
+        self.refused(context.principal.key(), "session", &refusal);
         Box::pin(std::future::ready(Err(RunError::from(refusal).into())))
     }
 
     /// Closes a session and waits until its sandbox is gone. Dropping the returned future does not stop the close.
     fn close_session(
         &self,
-        _: CallContext,
+        context: CallContext,
         request: CloseRequest,
     ) -> BoxFuture<'static, Result<ClosedSession, RunError>> {
         let refusal = check_protocol(request.protocol).err().unwrap_or_else(no_sessions);
-        self.refused(&refusal);
+        self.refused(context.principal.key(), "close", &refusal);
         Box::pin(std::future::ready(Err(refusal.into())))
     }
 
-    /// Told of every refusal made before a run reached [`Handler::run`], for the metrics.
-    fn refused(&self, refusal: &Refusal);
+    /// Told of every refusal of a known caller's call that was made before the call reached its procedure, for the metrics and the
+    /// log. `op` is the payload's kind, or the procedure.
+    fn refused(&self, caller: &str, op: &'static str, refusal: &Refusal);
 
     /// Writes an internal fault to the log and gives the id the caller is shown instead of its text.
     fn log_fault(&self, fault: &Fault) -> String;

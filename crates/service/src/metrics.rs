@@ -85,6 +85,8 @@ pub struct Readings {
     pub current: Isolation,
     /// Lines lost to write errors.
     pub log_write_errors: u64,
+    /// Handshakes that came to nothing; `None` without TLS.
+    pub failed_handshakes: Option<u64>,
     /// Sessions by state; `None` where none are kept.
     pub sessions: Option<SessionReadings>,
 }
@@ -211,6 +213,14 @@ impl Metrics {
             "Log lines lost because the stream took no more.",
         );
         page.sample("plimsoll_log_write_errors_total", "", readings.log_write_errors);
+        if let Some(failed) = readings.failed_handshakes {
+            page.family(
+                "plimsoll_tls_handshakes_failed_total",
+                "counter",
+                "TLS handshakes that came to nothing.",
+            );
+            page.sample("plimsoll_tls_handshakes_failed_total", "", failed);
+        }
         page.0
     }
 
@@ -336,6 +346,7 @@ mod tests {
         proven: Isolation::Proven(Tier::Process),
         current: Isolation::Unknown,
         log_write_errors: 7,
+        failed_handshakes: None,
         sessions: None,
     };
 

@@ -28,6 +28,14 @@ const LOG_FORMAT: Var = Var::new(
     "How records on stderr are written. Any other word means json, the form programs can read.",
 );
 
+/// Whether refused calls are told in the log.
+pub const LOG_REFUSALS: Var = Var::new(
+    "PLIMSOLL_LOG_REFUSALS",
+    Kind::Bool,
+    "false",
+    "Write a record for each refused call of a known caller: who, what, code and reason, at most 20 of one caller a minute.",
+);
+
 /// Whether the daemon serves only while every rule of hardened mode holds.
 pub const HARDENED: Var = Var::new(
     "PLIMSOLL_HARDENED",
@@ -60,6 +68,7 @@ const SERVICE: &[Var] = &[
     HARDENED,
     HARDENED_OPEN_PROFILES,
     LOG_FORMAT,
+    LOG_REFUSALS,
     NOTIFY_SOCKET,
 ];
 
@@ -80,6 +89,8 @@ pub struct Settings {
     pub addr: HostPort,
     /// Where the metrics page is served; `None` = nowhere.
     pub metrics_addr: Option<HostPort>,
+    /// Whether refused calls are told in the log.
+    pub log_refusals: bool,
 }
 
 impl Settings {
@@ -96,6 +107,7 @@ impl Settings {
                 port: 0,
             }),
             metrics_addr,
+            log_refusals: LOG_REFUSALS.bool(lookup)?,
         })
     }
 }

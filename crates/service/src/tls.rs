@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io::{self, Read as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::vars::{Kind, Lookup, SettingError, Var};
@@ -58,6 +59,7 @@ const H2: &[u8] = b"h2";
 pub struct Tls {
     config: Arc<ServerConfig>,
     chain: Arc<[CertificateDer<'static>]>,
+    failed: Arc<AtomicU64>,
 }
 
 impl Tls {
@@ -94,6 +96,7 @@ impl Tls {
         Ok(Some(Self {
             config: Arc::new(config),
             chain: chain.into(),
+            failed: Arc::default(),
         }))
     }
 
@@ -104,6 +107,17 @@ impl Tls {
             .iter()
             .enumerate()
             .find_map(|(index, certificate)| date_problem(certificate, now, index + 1))
+    }
+
+    /// Handshakes that came to nothing, of all listeners: peers that speak no TLS or an old version, do not trust the certificate,
+    /// or take longer than the header of a request may.
+    pub fn failed_handshakes(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// One more of them.
+    pub(crate) fn handshake_failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The handshake of one connection, which its caller has to bound in time.

@@ -172,6 +172,7 @@ impl House {
             proven: Isolation::None,
             current: Isolation::None,
             log_write_errors: 0,
+            failed_handshakes: None,
             sessions: None,
         };
         let page = self.metrics.render(&readings);

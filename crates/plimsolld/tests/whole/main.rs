@@ -1,6 +1,7 @@
 //! The daemon as a whole, started as its operators start it.
 
 mod check;
+mod clock;
 #[path = "../daemon/mod.rs"]
 mod daemon;
 mod fail_closed;

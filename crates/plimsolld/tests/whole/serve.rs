@@ -199,6 +199,44 @@ fn a_start_over_the_rate_is_refused_and_counted() {
 }
 
 #[test]
+fn refused_calls_are_told_where_that_was_asked_for_and_never_in_the_callers_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let clients = folder.path().join("clients.json");
+    write_clients(&clients, &[("ci", GOOD_TOKEN)]);
+    let values = [
+        ("SANDBOX_PROVIDER", "wasm"),
+        ("PLIMSOLL_CLIENTS_FILE", clients.to_str().unwrap()),
+    ];
+    for (more, lines) in [(&[][..], 0), (&[("PLIMSOLL_LOG_REFUSALS", "1")], 2)] {
+        let daemon = Daemon::start(&[&values[..], more].concat());
+        let head = format!(
+            "POST /plimsoll.v1.SandboxService/Run HTTP/1.1\r\nContent-Type: application/json\r\nAuthorization: Bearer {GOOD_TOKEN}"
+        );
+        for body in [
+            r#"{"protocol":4,"minimumIsolation":"vm","javascript":{"code":"the-callers-words"}}"#,
+            r#"{"protocol":4,"javascript":{"code":"1","grantProfile":"the-callers-words"}}"#,
+        ] {
+            assert_ne!(exchange(daemon.addr, &head, body).0, 200);
+        }
+        daemon.signal(Signal::TERM);
+        let (_, records) = daemon.wait();
+        let told: Vec<_> = records
+            .iter()
+            .filter(|record| record["msg"] == "call refused")
+            .collect();
+        assert_eq!(told.len(), lines, "{records:?}");
+        for (record, [code, reason]) in told.into_iter().zip([
+            ["failed_precondition", "isolation"],
+            ["permission_denied", "permission"],
+        ]) {
+            let seen = ["level", "caller", "op", "code", "reason"].map(|key| record[key].as_str().unwrap());
+            assert_eq!(seen, ["INFO", "ci", "javascript", code, reason]);
+        }
+        assert!(!format!("{records:?}").contains("the-callers-words"));
+    }
+}
+
+#[test]
 fn an_address_in_use_is_exit_1_naming_variable_and_address() {
     let daemon = Daemon::start(&[]);
     let taken = daemon.addr.to_string();

@@ -225,6 +225,14 @@ fn curl_is_served_over_both_versions_on_every_listener_and_nobody_in_clear() {
         }
     }
     // Another authority's believers are not.
+    let failed = || {
+        let (_, page) = authority.curl(&[&format!("https://{metrics}/metrics")]);
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix("plimsoll_tls_handshakes_failed_total "));
+        line.unwrap_or_else(|| panic!("{page}")).parse::<u64>().unwrap()
+    };
+    assert_eq!(failed(), 0);
     let (code, told) = Authority::until(4000).curl(&[&format!("https://{}/healthz", daemon.addr)]);
     assert_eq!(code, Some(60), "{told}");
     for addr in [daemon.addr, metrics] {
@@ -235,6 +243,8 @@ fn curl_is_served_over_both_versions_on_every_listener_and_nobody_in_clear() {
         stream.read_to_end(&mut answer).unwrap();
         assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     }
+    // One that trusts another authority, and two that speak no TLS.
+    assert_eq!(failed(), 3);
 }
 
 #[test]

@@ -173,7 +173,13 @@ async fn agree<'v>(
     let stream = tokio::select! {
         biased;
         () = stop.cancelled() => return None,
-        outcome = handshake => outcome.ok()?.ok()?,
+        outcome = handshake => match outcome {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(_)) | Err(_) => {
+                tls.handshake_failed();
+                return None;
+            }
+        },
     };
     let builder = match agreed_on_http2(&stream) {
         Some(true) => &versions.http2,

@@ -8,6 +8,7 @@
 //! write, is counted, and never fails a run. The JSON form is an interface; its fields keep the order they were added.
 
 mod events;
+mod refusals;
 
 pub use events::Events;
 
@@ -18,6 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
+
+use refusals::Refusals;
 
 /// Bytes of finished lines that may wait for the writer. At some 300 bytes a line this is about 800 lines, a tenth of a
 /// second of a daemon at full speed, and small beside everything else the daemon holds.
@@ -62,7 +65,11 @@ impl Level {
 
 /// The stream. Clones share it; when the last one is dropped the writer finishes its queue and ends.
 #[derive(Clone)]
-pub struct Log(Arc<Sender>);
+pub struct Log {
+    sender: Arc<Sender>,
+    /// `None` = refused calls are not told.
+    refusals: Option<Arc<Refusals>>,
+}
 
 struct Sender {
     format: Format,
@@ -98,7 +105,10 @@ impl Log {
         std::thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || writer.write_all(target))?;
-        Ok(Self(Arc::new(Sender { format, shared })))
+        Ok(Self {
+            sender: Arc::new(Sender { format, shared }),
+            refusals: None,
+        })
     }
 
     /// Begins an INFO record.
@@ -126,12 +136,12 @@ impl Log {
 
     /// Lines lost to write errors since the start.
     pub fn write_errors(&self) -> u64 {
-        self.0.shared.write_errors.load(Ordering::Relaxed)
+        self.sender.shared.write_errors.load(Ordering::Relaxed)
     }
 
     /// Waits until everything sent so far has been handed to the target; `false` when that took longer than `bound`.
     pub fn flush(&self, bound: Duration) -> bool {
-        let shared = &self.0.shared;
+        let shared = &self.sender.shared;
         let mut queue = shared.queue.lock();
         let written = |queue: &mut Queue| queue.bytes.is_empty() && !queue.writing;
         !shared
@@ -144,7 +154,7 @@ impl Log {
 impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Log")
-            .field("format", &self.0.format)
+            .field("format", &self.sender.format)
             .finish_non_exhaustive()
     }
 }
@@ -239,7 +249,7 @@ impl<'a> Line<'a> {
     pub fn new(log: &'a Log, level: Level, message: &str) -> Self {
         let mut text = String::with_capacity(384);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        match log.0.format {
+        match log.sender.format {
             Format::Json => {
                 text.push_str("{\"time\":\"");
                 push_time(&mut text, now);
@@ -260,7 +270,7 @@ impl<'a> Line<'a> {
     /// Adds a text field.
     pub fn text(mut self, key: &str, value: &str) -> Self {
         self.key(key);
-        match self.log.0.format {
+        match self.log.sender.format {
             Format::Json => push_json(&mut self.text, value),
             Format::Text if is_plain(value) => self.text.push_str(value),
             Format::Text => push_json(&mut self.text, value),
@@ -322,11 +332,11 @@ impl<'a> Line<'a> {
 
     /// Ends the record and hands it to the writer; waits when the queue is full.
     pub fn send(mut self) {
-        if self.log.0.format == Format::Json {
+        if self.log.sender.format == Format::Json {
             self.text.push('}');
         }
         self.text.push('\n');
-        self.log.0.shared.push(&self.text);
+        self.log.sender.shared.push(&self.text);
     }
 
     fn display(mut self, key: &str, value: impl std::fmt::Display) -> Self {
@@ -337,7 +347,7 @@ impl<'a> Line<'a> {
     }
 
     fn key(&mut self, key: &str) {
-        match self.log.0.format {
+        match self.log.sender.format {
             Format::Json => {
                 self.text.push_str(",\"");
                 self.text.push_str(key);

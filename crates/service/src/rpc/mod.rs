@@ -31,7 +31,7 @@ use self::error::{failed, internal};
 use self::grpc::GrpcDispatcher;
 use crate::auth::Principal;
 use crate::edge::DecodeSlot;
-use crate::handler::{CallContext, Handler, SessionError};
+use crate::handler::{CallContext, Handler, SessionError, op_of};
 
 /// How a message is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +115,19 @@ enum Decoded {
     Close(CloseRequest),
 }
 
+impl Decoded {
+    /// What the call is called in the log.
+    fn op(&self) -> &'static str {
+        match self {
+            Self::Run(request) => op_of(request.payload.as_ref(), "run"),
+            Self::Describe => "describe",
+            Self::Open(_) => "open",
+            Self::SessionRun(request) => op_of(request.run.payload.as_ref(), "session"),
+            Self::Close(_) => "close",
+        }
+    }
+}
+
 impl Rpc {
     pub(crate) fn new(handler: Arc<dyn Handler>) -> Self {
         let grpc = grpc::service(GrpcDispatcher::new(Arc::clone(&handler)));
@@ -165,7 +178,7 @@ async fn procedure(
     drop(slot);
     if !principal.allows(SCOPE_RUN) {
         let refusal = scope_refusal();
-        handler.refused(&refusal);
+        handler.refused(principal.key(), decoded.op(), &refusal);
         return Err(refused(&refusal));
     }
     let context = CallContext {

@@ -84,10 +84,11 @@ impl Keeper {
     }
 
     async fn run_to_end(self, context: CallContext, call: SessionCallAddressed, tell: oneshot::Sender<Answered>) {
+        let op = call.call.payload().kind().as_str();
         let ready = match self.prepare(&context, call).await {
             Ok(ready) => ready,
             Err(refusal) => {
-                self.0.books.refused(&refusal);
+                self.0.books.refused(context.principal.key(), op, &refusal);
                 drop(tell.send(Err(RunError::from(refusal).into())));
                 return;
             }

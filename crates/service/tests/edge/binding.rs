@@ -217,6 +217,7 @@ async fn authorization_is_one_bearer_token_and_nothing_else() {
         proven: plimsoll_core::Isolation::None,
         current: plimsoll_core::Isolation::None,
         log_write_errors: 0,
+        failed_handshakes: None,
         sessions: None,
     });
     assert!(page.contains(&format!("plimsoll_auth_refused_total {count}")), "{page}");

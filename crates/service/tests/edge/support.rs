@@ -122,7 +122,7 @@ impl Handler for FakeHandler {
         })
     }
 
-    fn refused(&self, _: &Refusal) {
+    fn refused(&self, _: &str, _: &'static str, _: &Refusal) {
         self.0.refusals.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -289,6 +289,7 @@ impl Server {
             proven: Isolation::None,
             current: Isolation::None,
             log_write_errors: 0,
+            failed_handshakes: None,
             sessions: None,
         })
     }

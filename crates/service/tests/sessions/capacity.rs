@@ -86,6 +86,7 @@ async fn the_metrics_count_sessions_by_state_and_their_calls_as_runs() {
         proven: plimsoll_core::Isolation::None,
         current: plimsoll_core::Isolation::None,
         log_write_errors: 0,
+        failed_handshakes: None,
         sessions: Some(house.readings()),
     });
     for line in [

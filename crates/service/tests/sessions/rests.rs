@@ -190,6 +190,7 @@ fn readings(house: &House) -> plimsoll_service::metrics::Readings {
         proven: Isolation::None,
         current: Isolation::None,
         log_write_errors: 0,
+        failed_handshakes: None,
         sessions: Some(house.readings()),
     }
 }

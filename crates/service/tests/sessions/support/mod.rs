@@ -198,6 +198,7 @@ impl House {
             proven: Isolation::None,
             current: Isolation::None,
             log_write_errors: 0,
+            failed_handshakes: None,
             sessions: None,
         });
         let read = |name: &str| {
