@@ -162,8 +162,8 @@ def test_every_text_on_the_page_about_troubles_is_one_that_is_printed() -> None:
         assert any(f'"{text}"' in source for source in sources), f"nothing prints {text!r}"
 
 
-# Each sentence of the list of limitations that users must be told, by a phrase of the page about limitations. Those about
-# hosted providers, their guard and paid time come with them.
+# Each sentence of the list of limitations that users must be told, by a phrase of the page about limitations. Those
+# about hosted providers, their guard and paid time come with them.
 LIMITATIONS = [
     "JavaScript only",
     "No modules, no shell, no grants in sessions and for projects",
