@@ -7,6 +7,7 @@ import re
 import secrets
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -91,6 +92,8 @@ class Kernel:
             os.dup2(aside[0], 3)
             os.dup2(aside[1], 4)
             os.closerange(5, 256)
+            # As PID 1 does. Whoever runs the suite in the background of a shell ignores it.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
         self.process = subprocess.Popen(
             arguments,
